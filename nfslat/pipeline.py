@@ -388,7 +388,7 @@ def phases_of(c: Analysis, known: Known, borders: Sequence[int] | None = None) -
     return told
 
 
-def within(c: Analysis, begin_ns: int | None, end_ns: int | None) -> Analysis:
+def within(c: Correlation, begin_ns: int | None, end_ns: int | None) -> Analysis:
     """What of `c` was called in a stretch of time, ns on the client's clock, analysed by itself."""
     times = in_time(c.server.ops, c.client.ops, c.matching.matched, begin_ns, end_ns)
     server, client = (

@@ -108,7 +108,9 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             out.flush()
 
     with open_workspace(options.captures, engine="native", quiet=True) as work:
-        watch = Watch(work.sources, work.engine.tools, round(options.interval * NS_PER_S), round(options.keep * NS_PER_S))
+        watch = Watch(
+            work.sources, work.engine.tools, round(options.interval * NS_PER_S), round(options.keep * NS_PER_S)
+        )
         try:
             for stretch in watch:
                 if metrics is not None:

@@ -7,7 +7,7 @@ percentiles of the slowest 1 % from an even sample.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nfslat import __version__
@@ -39,12 +39,18 @@ class _Noted:
 class Noted(Gapped):
     """An iterator over the windows of one capture, which keeps what is counted in them until it is taken."""
 
-    def __init__(self, windows: Windows, role: str) -> None:
-        """`role`: server or client."""
+    def __init__(self, windows: Windows, role: str, idle: Callable[[], None]) -> None:
+        """`role`: server or client. `idle` is called while nothing comes."""
         super().__init__(windows)
+        self._idle = idle
         self._all_gaps = Gaps(_GAPS_IN)
         self._counts = Counts(role, SRT)
         self._noted: deque[_Noted] = deque()
+
+    def is_ready(self) -> bool:
+        """Does the next one come, or the end, within some ms?"""
+        self._idle()
+        return super().is_ready()
 
     def __next__(self) -> Window:
         """Waits for it."""
