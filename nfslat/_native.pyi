@@ -153,8 +153,8 @@ class Windows:
     """A capture, decoded in windows of its clock by a thread of its own, which is never more than two ahead.
 
     Numbers of connections, kinds, names, handles and sessions are those of the whole capture (up to `renew`), and each
-    window has all that were given so far. What is counted is counted since the window before; but `tables.tcp`, lost ranges and bytes,
-    TLS connections, the busiest second and the largest step back are of all packets so far.
+    window has all that were given so far. What is counted is counted since the window before; but `tables.tcp`, lost
+    ranges and bytes, TLS connections, the busiest second and the largest step back are of all packets so far.
     """
 
     def __init__(

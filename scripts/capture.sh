@@ -27,6 +27,8 @@ On the client --peer is its server, on the server its clients; start both at abo
 --dir DIR          for files meanwhile; else the roomiest of TMPDIR, /var/tmp and /tmp
 --buffer-mb N      of the kernel; else by the memory, 2 to 64
 --watch-stdin      ends when standard input does
+--stream WORD      no tar and no end: packets to standard output as they come, and counts after WORD on standard error
+--max-cpu N        of one processor, in percent, that a stream may take with what sends it; more ends it
 --yes, --force     does not ask a terminal before it starts; goes on where it would refuse
 
 Costs: a copy of each NFS packet, 5 % of one processor or less at 20,000 packets/s; the buffer; as much disk
@@ -38,7 +40,8 @@ what snapshot.sh beside it prints, before and after; clock, load, drop counters 
 It changes no setting, and leaves nothing behind but the tar, however it ends.
 
 Exit status: 0 all of it; 3 the tar is there, but the capture ended early. No tar: 1 failed; 2 usage; 4 it
-would cost too much; 5 may not capture (needs root); 6 no tcpdump; 129 and more: ended by a signal.
+would cost too much; 5 may not capture (needs root); 6 no tcpdump; 7 a stream took more than --max-cpu; 129
+and more: ended by a signal.
 END
 }
 
@@ -48,12 +51,13 @@ max_packets=300000   # a second
 cost_ns=2500         # of all processors, for a packet
 max_cpu_percent=25   # of all processors
 max_write_mb=50      # a second: less than half of what one slow disk takes, for it may be the one that is exported
+max_stream_mb=10     # a second of a stream: a twelfth of the network that it shares with NFS, where that is slow
 usual_snaplen=512    # where whole packets are too much: the first header of each, and its arguments
 floor_v4=256         # of the snaplen: Ethernet, IP, TCP 66, RPC with a long credential 150, then an NFSv4 COMPOUND
 floor_v3=128         # the same up to the procedure; the offset of a READ is behind it and will be missed
 
 peers='' all_peers='' out='' seconds=20 measure='' sudo='' side=unknown ports=2049 interface='' snaplen=0 max_mb='' keep_free_mb=512
-buffer_mb='' dir='' force='' yes='' watch_stdin=''
+buffer_mb='' dir='' force='' yes='' watch_stdin='' stream='' max_cpu=''
 work='' tool_pid='' guard_pid='' watch_pid='' nap_pid='' partial='' phase=preparing ended_by=''
 host=$(uname -n) system=$(uname -s)
 tick=0.2
@@ -88,8 +92,9 @@ stop_tool() {
 
 clean_up() {
     trap '' HUP INT TERM PIPE
+    [ -z "$nap_pid" ] || kill "$nap_pid" 2>/dev/null
     stop_tool
-    for pid in $guard_pid $watch_pid $nap_pid; do kill "$pid"; done 2>/dev/null
+    for pid in $guard_pid $watch_pid; do kill "$pid"; done 2>/dev/null
     [ -z "$work" ] || rm -rf "$work"
     [ -z "$partial" ] || rm -f "$partial"
 }
@@ -134,7 +139,7 @@ while [ $# -gt 0 ]; do
     *) die 2 "what is $1? --help says more" ;;
     esac
     case $1 in
-    --seconds | --snaplen | --buffer-mb | --max-mb | --keep-free-mb | --measure)
+    --seconds | --snaplen | --buffer-mb | --max-mb | --keep-free-mb | --measure | --max-cpu)
         is_number "$2" || die 2 "$1 takes a whole number, not $2"
         ;;
     esac
@@ -155,6 +160,8 @@ while [ $# -gt 0 ]; do
     --max-mb) max_mb=$2 ;;
     --keep-free-mb) keep_free_mb=$2 ;;
     --buffer-mb) buffer_mb=$2 ;;
+    --stream) stream=$2 out=- ;;
+    --max-cpu) max_cpu=$2 ;;
     --dir) dir=$2 ;;
     *) die 2 "what is $1? --help says more" ;;
     esac
@@ -509,7 +516,7 @@ dir=$(cd "$dir" && pwd) || die 1 "cannot go into the folder $dir"
 free=$(room "$dir")
 case $(type_of "${free#* }") in
 nfs*) [ -n "$force" ] || die 4 "$dir is on NFS, so that the capture would capture itself; say --dir, or --force" ;;
-tmpfs | ramfs | swap) say "$dir is in memory, of which the capture takes a part" ;;
+tmpfs | ramfs | swap) [ -n "$stream" ] || say "$dir is in memory, of which the capture takes a part" ;;
 esac
 
 if [ -n "$measure" ]; then
@@ -644,6 +651,100 @@ else
     [ -z "$max_mb" ] || set -- -c $((max_mb * 1048576 / (snaplen + 24) + 1))
 fi
 
+# --- What runs -----------------------------------------------------------------------------------------------------------
+
+running() { kill -0 "$tool_pid" 2>/dev/null; }
+
+# await_tool: until it captures.
+await_tool() {
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        ! grep -q -e 'listening on' -e 'Using device' "$work/tcpdump.txt" || break
+        if ! running || [ "$phase" = stopping ]; then break; fi
+        nap "$tick"
+    done
+}
+
+# guard [SECONDS]: if this shell is killed outright, or hangs for so long, somebody must still end the capture and take
+# the files away.
+guard() {
+    {
+        deadline=$(($(now) + ${1:-0}))
+        while kill -0 $$; do
+            sleep 1
+            [ $# = 0 ] || [ ! -f "$work/running" ] || [ "$(now)" -lt "$deadline" ] || kill -INT "$tool_pid"
+        done
+        if [ -f "$work/running" ]; then
+            kill -INT "$tool_pid"
+            sleep 1
+            kill -KILL "$tool_pid"
+        fi
+        rm -rf "$work"
+    } </dev/null >/dev/null 2>&1 4>&- &
+    guard_pid=$!
+}
+
+# spent_ms PID ...: processor time of processes so far.
+spent_ms() {
+    for pid; do cat "/proc/$pid/stat"; done 2>/dev/null | awk -v tick="$(getconf CLK_TCK 2>/dev/null || echo 100)" '
+        { sub(/.*\) /, ""); sum += $12 + $13 } END { if (NR) printf "%.0f\n", sum * 1000 / tick }'
+}
+
+# sender: the sshd that this runs below, which encrypts what is sent; nothing where there is none.
+sender() {
+    up=$$
+    while [ "$up" -gt 1 ] && IFS= read -r line <"/proc/$up/stat"; do
+        case $line in *'(sshd'*) echo "$up" && return ;; esac
+        # shellcheck disable=SC2086 # words
+        set -- ${line##*) }
+        up=$2
+    done 2>/dev/null
+}
+
+# stream: packets to standard output, until that is closed or this is ended; every 5 s, on standard error, "WORD counts":
+# packets that came so far, those of them that the kernel dropped, and per cent of a processor meanwhile.
+stream() {
+    [ "$tool" = tcpdump ] || die 6 "there is no tcpdump on $host, and snoop makes no stream"
+    : >"$work/running"
+    exec 4>&1
+    # Appended to, so that it can be emptied: this may run for months.
+    (cd "$packets" && exec tcpdump -i "$interface" "$@" -s "$snaplen" -U -w - "$filter") >&4 2>>"$work/tcpdump.txt" </dev/null &
+    tool_pid=$!
+    guard
+    exec >/dev/null 4>&-
+    await_tool
+    running || complaint "$work/tcpdump.txt"
+    printf '%s ready %s %s\n' "$stream" "$snaplen" "$interface" >&2
+    payer=$(sender) before_ms='' above=0
+    before=$(uptime_ms)
+    # shellcheck disable=SC2086 # none, or one
+    before_ms=$(spent_ms "$tool_pid" $payer)
+    while running; do
+        nap 5
+        : >"$work/tcpdump.txt"
+        # It says its counts, and goes on.
+        kill -USR1 "$tool_pid" 2>/dev/null || break
+        nap "$tick"
+        at=$(uptime_ms)
+        # shellcheck disable=SC2086
+        at_ms=$(spent_ms "$tool_pid" $payer)
+        percent=
+        if is_number_long "$before_ms" && is_number_long "$at_ms" && [ "$at" -gt "$before" ]; then
+            percent=$((100 * (at_ms - before_ms) / (at - before)))
+        fi
+        before=$at before_ms=$at_ms
+        printf '%s counts %s %s %s\n' "$stream" "$(count ' received by filter')" "$(count ' dropped by kernel')" "$percent" >&2
+        # Twice in a row: what is over by the time that it is seen is no reason to end.
+        if [ -n "$max_cpu" ] && [ "${percent:-0}" -gt "$max_cpu" ]; then above=$((above + 1)); else above=0; fi
+        [ "$above" -lt 2 ] || die 7 "capturing took $percent % of a processor, and $max_cpu are allowed"
+    done
+    [ -z "$tool_pid" ] || wait "$tool_pid"
+    status=$?
+    tool_pid=''
+    [ "$status" -lt 128 ] || exit 141 # nobody reads
+    complaint "$work/tcpdump.txt"
+}
+count() { awk -v what="$1" 'index($0, what) { n = $1 } END { print n }' "$work/tcpdump.txt"; } # of tcpdump's last words
+
 # --- Clock, counters, snapshot -------------------------------------------------------------------------------------------
 
 # A daemon that does not answer must not hold us up.
@@ -723,11 +824,13 @@ if [ -n "$watch_stdin" ]; then
 fi
 
 measure_begin
-load_before=$(load)
-snapshot before
-clock before
-counters before >"$work/counters.txt"
-softnet_before=$(softnet)
+if [ -z "$stream" ]; then
+    load_before=$(load)
+    snapshot before
+    clock before
+    counters before >"$work/counters.txt"
+    softnet_before=$(softnet)
+fi
 while [ $(($(uptime_ms) - m_time)) -lt 900 ]; do nap "$tick"; done
 measure_end
 
@@ -741,6 +844,7 @@ kb_per_s() {
     echo $((pps * (each + 16) / 1024))
 }
 asked_snaplen=$snaplen exact='at most ' trial_pps=''
+[ -z "$stream" ] || max_write_mb=$max_stream_mb
 : "${pps:=0}" "${bps:=0}"
 [ "$source" != none ] || say "cannot measure the traffic on $host"
 too_much() { [ "$(kb_per_s "$1")" -gt $((max_write_mb * 1024)) ]; }
@@ -785,6 +889,12 @@ estimate() {
     estimate_mb=$((($(kb_per_s "$snaplen") * (seconds + 1) + 1023) / 1024))
     [ -z "$max_mb" ] || [ "$estimate_mb" -le "$max_mb" ] || estimate_mb=$max_mb
 }
+if [ -n "$stream" ]; then
+    keep_free_mb=0 seconds=1
+    say "$interface of $host: $exact$pps NFS packets/s, $((bps / 1000000)) MB/s;" \
+        "about $(($(kb_per_s "$snaplen") / 1024)) MB/s of $(in_words "$snaplen")"
+    stream "$@"
+fi
 estimate
 # The tar is made while the files are still there.
 copies=1
@@ -840,28 +950,9 @@ phase=capturing
 (cd "$packets" && exec "$@") >/dev/null 2>"$work/tcpdump.txt" </dev/null &
 tool_pid=$!
 set +m
-# If this shell is killed outright, or hangs, somebody must still end the capture and take the files away.
-{
-    deadline=$(($(now) + seconds + 60))
-    while kill -0 $$; do
-        sleep 1
-        [ ! -f "$work/running" ] || [ "$(now)" -lt "$deadline" ] || kill -INT "$tool_pid"
-    done
-    if [ -f "$work/running" ]; then
-        kill -INT "$tool_pid"
-        sleep 1
-        kill -KILL "$tool_pid"
-    fi
-    rm -rf "$work"
-} </dev/null >/dev/null 2>&1 &
-guard_pid=$!
+guard $((seconds + 60))
 
-running() { kill -0 "$tool_pid" 2>/dev/null; }
-for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-    ! grep -q -e 'listening on' -e 'Using device' "$work/tcpdump.txt" || break
-    if ! running || [ "$phase" != capturing ]; then break; fi
-    nap "$tick"
-done
+await_tool
 started=$(stamp) start=$(now) tool_status=0
 # One second more: tcpdump is given packets in blocks, and does not get the one that is being filled when it stops.
 end=$((start + seconds + 1))
@@ -932,7 +1023,6 @@ counters after >>"$work/counters.txt"
 snapshot after
 clock after
 
-count() { awk -v what="$1" 'index($0, what) { n = $1 } END { print n }' "$work/tcpdump.txt"; } # of tcpdump's last words
 received=$(count ' received by filter') kernel=$(count ' dropped by kernel')
 chosen=$(cd "$work" && printf '%s ' capture.pcap*)
 [ "$chosen" != 'capture.pcap* ' ] || die 1 'ended before anything was captured'

@@ -50,6 +50,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="DIR", help="folder for the tars (nfslat-SERVER-CLIENT-TIME)")
     parser.add_argument("--discard", action="store_true", help="do not keep the tars")
     parser.add_argument("--yes", action="store_true", help="do not ask before it starts")
+    add_ways(parser)
+    parser.add_argument("--max-mb", type=_a_number, metavar="N", help="keep the last N MB of each capture only")
+    parser.add_argument(
+        "--keep-free-mb",
+        type=_a_number,
+        metavar="N",
+        default=512,
+        help="free disk of the hosts that is left alone (512)",
+    )
+    parser.add_argument(
+        "--dir", metavar="DIR", help="folder on the hosts for the files meanwhile (the roomiest of theirs)"
+    )
+    for side in ("server", "client"):  # as they were called before filters and these had one name
+        parser.add_argument(f"--{side}-address", dest=f"{side}_addr", help=argparse.SUPPRESS)
+    report_command.add_output(parser)
+    report_command.add_figures(parser)
+
+
+def add_ways(parser: argparse.ArgumentParser) -> None:
+    """How hosts are reached, and which of their packets are captured."""
     parser.add_argument("--force", action="store_true", help="capture though it may slow the hosts down")
     parser.add_argument(
         "--ssh", metavar="COMMAND", default="ssh", help="command and options of ssh: 'ssh -p 2222 -i KEY'"
@@ -62,28 +82,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="of a packet that are kept (0: all, as far as that can be borne)",
     )
-    parser.add_argument("--max-mb", type=_a_number, metavar="N", help="keep the last N MB of each capture only")
-    parser.add_argument(
-        "--keep-free-mb",
-        type=_a_number,
-        metavar="N",
-        default=512,
-        help="free disk of the hosts that is left alone (512)",
-    )
-    parser.add_argument(
-        "--dir", metavar="DIR", help="folder on the hosts for the files meanwhile (the roomiest of theirs)"
-    )
     parser.add_argument("--server-addr", metavar="ADDR", help="the server, as the client sees it, if it is not found")
     parser.add_argument("--client-addr", metavar="ADDR", help="the client, as the server sees it")
-    for side in ("server", "client"):  # as they were called before filters and these had one name
-        parser.add_argument(f"--{side}-address", dest=f"{side}_addr", help=argparse.SUPPRESS)
     parser.add_argument(
         "--only-client", action="store_true", help="leave the server's other clients out, whose calls take threads too"
     )
     parser.add_argument("--server-interface", metavar="IF", help="where the server captures, if not towards the client")
     parser.add_argument("--client-interface", metavar="IF", help="where the client captures")
-    report_command.add_output(parser)
-    report_command.add_figures(parser)
 
 
 def inputs(_: argparse.Namespace) -> list[str]:
@@ -96,14 +101,14 @@ def run(options: argparse.Namespace, _: TextIO, json_out: TextIO | None, *, widt
 
     Raises ``UsageError``, and ``InputError`` for a host with which something is wrong.
     """
-    from nfslat.field import both  # noqa: PLC0415  (late: --help needs none of it)
+    from nfslat.field import both, plan  # noqa: PLC0415  (late: --help needs none of it)
 
     for name in ("server_addr", "client_addr"):
-        _refuse_no_address(options, name)
+        refuse_no_address(options, name)
     hosts = {side: name for side in ("server", "client") if (name := getattr(options, side)) is not None}
     if not hosts:
         raise UsageError("say --server HOST and --client HOST, or one of them")
-    wanted = both.Wanted(
+    wanted = plan.Wanted(
         hosts=hosts,
         seconds=options.seconds,
         port=options.port,
@@ -125,7 +130,7 @@ def run(options: argparse.Namespace, _: TextIO, json_out: TextIO | None, *, widt
     report.start = report.end = None
     report_command.refuse(report)
     with _folder(options) as folder:
-        voice = _voice(options)
+        voice = voice_of(options)
         tars = both.capture(wanted, folder, voice)
         report.server, report.client = [*map(str, tars.values()), None][:2]
         if not options.discard:
@@ -166,7 +171,8 @@ def _plain(host: str) -> str:
     return "".join(c if c.isalnum() or c in "._-" else "_" for c in host.rpartition("@")[2])[:64] or "host"
 
 
-def _voice(options: argparse.Namespace) -> Voice:
+def voice_of(options: argparse.Namespace) -> Voice:
+    """On standard error; `quiet` shows no progress, `yes` asks nothing."""
     from nfslat.field.hosts import Voice  # noqa: PLC0415
 
     terminal = sys.stderr is not None and sys.stderr.isatty() and sys.stdin is not None and sys.stdin.isatty()
@@ -194,7 +200,8 @@ def _voice(options: argparse.Namespace) -> Voice:
     return Voice(say, progress, confirm, terminal)
 
 
-def _refuse_no_address(options: argparse.Namespace, name: str) -> None:
+def refuse_no_address(options: argparse.Namespace, name: str) -> None:
+    """Raise ``UsageError`` where the option of that name has none."""
     from nfslat.field.probe import address  # noqa: PLC0415
 
     text = getattr(options, name)

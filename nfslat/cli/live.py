@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from nfslat.cli import live_hosts, live_moments
 from nfslat.cli.arguments import a_duration, a_port
 from nfslat.errors import UsageError
 
@@ -34,8 +35,12 @@ _BEGINS = b"# HELP nfslat_"  # a file of metrics
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What it takes."""
     parser.add_argument(
-        "captures", metavar="CAPTURE", nargs="*", help="SERVER, then CLIENT: files, FIFOs, one of them -"
+        "captures",
+        metavar="CAPTURE",
+        nargs="*",
+        help="SERVER, then CLIENT: files, FIFOs, one of them -; or one of them, and the other host is inferred",
     )
+    live_hosts.add_arguments(parser)
     parser.add_argument(
         "--interval", type=a_duration, metavar="S", default=_INTERVAL_S, help="seconds of a stretch (10)"
     )
@@ -48,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", metavar="FILE", help="write a line of JSON for each stretch to FILE; - is standard output"
     )
+    live_moments.add_arguments(parser)
 
 
 def _metrics(options: argparse.Namespace) -> Metrics | None:
@@ -90,15 +96,18 @@ def inputs(options: argparse.Namespace) -> list[str]:
 def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
     """Print rows until the captures end."""
     del color
-    if len(options.captures) != 2:
-        raise UsageError(f"live takes two captures, SERVER and CLIENT; {len(options.captures)} given")
+    live_hosts.refuse(options)
+    if not live_hosts.are_hosts(options) and not 0 < len(options.captures) < 3:
+        raise UsageError(
+            f"live takes two captures, SERVER and CLIENT, or one of either host; {len(options.captures)} given"
+        )
     from nfslat.decode.workspace import open_workspace
     from nfslat.kernels.compiled import refuse_without
+    from nfslat.live.course import followed
     from nfslat.live.text import Lines
-    from nfslat.live.watch import Watch
-    from nfslat.model.units import NS_PER_S
 
     refuse_without("captures are read in stretches by the native decoder")
+    asked = live_moments.asked(options)
     metrics = _metrics(options)
     lines = Lines(width)
 
@@ -107,25 +116,28 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             out.writelines(f"{line}\n" for line in some)
             out.flush()
 
-    with open_workspace(options.captures, engine="native", quiet=True) as work:
-        watch = Watch(
-            work.sources, work.engine.tools, round(options.interval * NS_PER_S), round(options.keep * NS_PER_S)
+    with live_hosts.opened(options) as feeds, open_workspace(feeds.paths, engine="native", quiet=True) as work:
+        kept = live_moments.opened(
+            asked, feeds.named(work.sources), work.engine.tools, lambda text: say(lines.note(text))
         )
         try:
-            for stretch in watch:
+            for stretch in followed(map(feeds.told, kept.watch), asked.baseline):
                 if metrics is not None:
                     metrics.add(stretch.row, stretch.analysis)
                     if options.metrics is not None:
                         metrics.write(options.metrics)
                 if json_out is not None:
-                    json_out.write(stretch.row.as_json() + "\n")
+                    json_out.write(stretch.as_json() + "\n")
                     json_out.flush()
-                say(lines.of(stretch.row))
+                say(lines.of(stretch))
+                kept.moments.add(stretch)
                 del stretch  # before the next one is made
         except KeyboardInterrupt:  # as captures that are being made are left
             say(lines.end())
+            kept.end()
             raise
         finally:
-            watch.close()
-    say(lines.end())
+            kept.watch.close()
+        say(lines.end())
+        kept.end()
     return 0

@@ -9,6 +9,7 @@
 # Whatever ends it (the end of standard input is what a lost connection looks like), nothing stays behind: it makes one
 # folder, and removes that and what it started. A second process looks after the first, in case that one is killed.
 : "${token:?}" "${base?}" "${limit:?}"
+patience=60 # for how long a stream goes on while whoever reads it says nothing
 LC_ALL=C PATH=/usr/xpg4/bin:$PATH:/usr/local/bin:/usr/sbin:/sbin
 export LC_ALL PATH
 umask 077
@@ -42,7 +43,7 @@ clean() {
     [ -n "$dir" ] || return 0
     halt
     [ ! -s "$dir/work" ] || $as_root rm -rf "$(cat "$dir/work")"
-    rm -rf "$dir"
+    rm -rf "$dir" || $as_root rm -rf "$dir" # with what root made there
     [ -z "$guard" ] || kill -9 "$guard" 2>/dev/null # it would keep the connection open for another second
 }
 
@@ -55,6 +56,7 @@ guard() {
     while alive "$agent" && [ -d "$dir" ] && [ "$limit" -gt -30 ]; do
         sleep 1 2>/dev/null
         if [ ! -f "$dir/going" ]; then
+            if [ -f "$dir/beat" ] && rm -f "$dir/beat"; then limit=$patience; fi
             limit=$((limit - 1))
             [ $((limit % 10)) -ne 0 ] || say alive
         fi
@@ -129,6 +131,24 @@ start() {
         echo "$2 captured"' "$dir" "$work" "$token" </dev/null >&2 2>/dev/null &
     end 0
 }
+
+# stream ARGUMENTS of capture.sh: packets, from now on, and nothing else, until standard input ends.
+stream() {
+    beat
+    echo "$token stream"
+    {
+        # shellcheck disable=SC2016 # expanded there
+        $as_root sh -c 'echo $$ >"$0/pid" && exec sh "$0/capture.sh" "$@"' "$dir" "$@" --dir "$dir" --stream "$token" </dev/null
+        status=$?
+        echo "$status" >"$dir/status"
+        say "done $status"
+    } &
+    exec >/dev/null # of this shell: the stream ends with what writes it
+}
+
+# beat: whoever reads the stream is there.
+beat() { : >"$dir/beat"; }
+
 send() {
     read -r _ <"$dir/gate"
     echo "$token tar"
@@ -153,7 +173,11 @@ dir='' guard='' wrong=folder
 trap clean EXIT
 trap 'exit 1' HUP INT TERM PIPE
 # A disk that is full is one of the reasons to capture: any place for some files will do, unless the user chose one.
-if [ -n "$base" ]; then set -- "$base"; else set -- "${TMPDIR:-/tmp}" /var/tmp /dev/shm; fi
+case $base in
+'') set -- "${TMPDIR:-/tmp}" /var/tmp /dev/shm ;;
+memory) set -- /dev/shm "${TMPDIR:-/tmp}" /var/tmp ;; # for a stream: gone with the power, too
+*) set -- "$base" ;;
+esac
 for folder; do
     dir=$(mktemp -d "$folder/nfslat.XXXXXX") || continue
     if (TMPDIR=$folder && scripts); then break; fi # where bash puts here-documents

@@ -13,7 +13,8 @@ from functools import cache
 from importlib import resources
 
 _LIMIT = re.compile(
-    r"^(max_packets|cost_ns|max_cpu_percent|max_write_mb|usual_snaplen|floor_v4|floor_v3)=([0-9]{1,12})\b", re.M
+    r"^(max_packets|cost_ns|max_cpu_percent|max_write_mb|max_stream_mb|usual_snaplen|floor_v4|floor_v3)=([0-9]{1,12})\b",
+    re.M,
 )
 _HEADERS_BYTES = 66  # Ethernet, IP and TCP with a time stamp: the hosts count payload
 _RECORD_BYTES = 16  # in front of each packet in the file
@@ -28,6 +29,7 @@ class Limits:
     cost_ns: int  # of all processors, for a packet
     max_cpu_percent: int  # of all processors
     max_write_mb: int  # MB/s
+    max_stream_mb: int  # MB/s over the network
     usual_snaplen: int  # bytes of a packet, where whole ones are too much
     floor_v4: int  # bytes of a packet, below which headers of NFSv4 are cut off
     floor_v3: int
@@ -59,30 +61,31 @@ def limits() -> Limits:
 def estimate(
     measured: Mapping[str, str], seconds: int, snaplen: int, *, keep_free_mb: int, max_mb: int | None = None
 ) -> Cost:
-    """Of what ``capture.sh --measure`` printed."""
+    """Of what ``capture.sh --measure`` printed. 0 seconds: a stream, which takes no disk."""
     bound = limits()
+    most_mb = bound.max_write_mb if seconds else bound.max_stream_mb
     packets, payload, free = (_number(measured, key) for key in ("packets_per_s", "bytes_per_s", "disk_free_mb"))
     cpus = _number(measured, "cpus") or 1
     if packets is None or payload is None:
         return Cost(None, None, snaplen, None, None, cpus, free, doubt="it cannot measure its NFS traffic")
     floor = bound.floor_v3 if measured.get("nfsv4") == "no" else bound.floor_v4
-    while _per_s(packets, payload, snaplen) > bound.max_write_mb * _MB and (snaplen == 0 or snaplen > floor):
-        snaplen = _shorter(snaplen, floor)
+    while _per_s(packets, payload, snaplen) > most_mb * _MB and (snaplen == 0 or snaplen > floor):
+        snaplen = shorter(snaplen, floor)
 
     def mb() -> int:
-        needed = -(-_per_s(packets, payload, snaplen) * (seconds + 1) // _MB)
+        needed = -(-_per_s(packets, payload, snaplen) * (seconds + 1) // _MB)  # of a stream, a second
         return needed if max_mb is None else min(needed, max_mb)
 
-    if snaplen == 0 and free is not None and free < keep_free_mb + mb():
-        snaplen = _shorter(snaplen, floor)
+    if seconds and snaplen == 0 and free is not None and free < keep_free_mb + mb():
+        snaplen = shorter(snaplen, floor)
     per_s, file_mb = _per_s(packets, payload, snaplen), mb()
     core = packets * bound.cost_ns / 1e7
     refusal = doubt = ""
     if packets > bound.max_packets or core > bound.max_cpu_percent * cpus:
         doubt = f"{packets:,} packets/s would take {core:.0f} % of a processor (it has {cpus})"
-    elif per_s > bound.max_write_mb * _MB:
-        doubt = f"it would write {per_s // _MB:,} MB/s"
-    if free is not None and free < keep_free_mb + file_mb:
+    elif per_s > most_mb * _MB:
+        doubt = f"it would {'write' if seconds else 'send'} {per_s // _MB:,} MB/s"
+    if seconds and free is not None and free < keep_free_mb + file_mb:
         refusal = (
             f"it would need {file_mb:,} MB of the {free:,} MB that are free in {measured.get('dir', 'its folder')}, "
             f"and {keep_free_mb:,} are to be left: give --dir, --max-mb, --keep-free-mb or fewer --seconds"
@@ -90,7 +93,8 @@ def estimate(
     return Cost(packets, payload, snaplen, file_mb, core, cpus, free, refusal, doubt)
 
 
-def _shorter(snaplen: int, floor: int) -> int:
+def shorter(snaplen: int, floor: int) -> int:
+    """The next fewer bytes of a packet."""
     usual = limits().usual_snaplen
     return usual if snaplen == 0 or snaplen > 2 * usual else max(snaplen // 2, floor)
 

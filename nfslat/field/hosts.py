@@ -16,7 +16,7 @@ from nfslat.field.link import Event, Link, connect_s, wait_for
 
 _CLEAN_S = 12.0  # for a host to clean up
 _LAST_S = 0.3  # what a host said on standard error comes in beside its answer
-_SAID_BEFORE = re.compile(r"NFS packets/s, .* free in ")  # by capture.sh, what was measured here
+SAID_BEFORE = re.compile(r"NFS packets/s, .*( free in |MB/s of )")  # by capture.sh, what was measured here
 _TAR_IS_THERE = ("0", "3")  # statuses of capture.sh; 3: it ended early
 
 
@@ -75,7 +75,7 @@ class Hosts:
                 raise InputError(f"{link.name}: cannot make a folder for its capture; give another one with --dir")
             case "done" if event.text not in _TAR_IS_THERE:
                 self.refuse(link, "the capture failed")
-            case "said" if self.echo and event.text.startswith("nfslat: ") and not _SAID_BEFORE.search(event.text):
+            case "said" if self.echo and event.text.startswith("nfslat: ") and not SAID_BEFORE.search(event.text):
                 self.voice.say(f"{link.name}: {event.text.removeprefix('nfslat: ')}")
         return event
 
@@ -101,7 +101,7 @@ def connect(
     """A connection to each of `hosts` (side -> as ssh takes it), which `stack` ends. Raises ``InputError``."""
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     links: dict[str, Link] = {}
-    stack.callback(lambda: _hang_up(list(links.values()), voice))
+    stack.callback(lambda: hang_up(list(links.values()), voice))
     batch = not voice.terminal
     for side, host in hosts.items():
         links[side] = Link(side, host, ssh, events, batch=batch)
@@ -114,7 +114,7 @@ def connect(
     return links
 
 
-def _hang_up(links: Sequence[Link], voice: Voice) -> None:
+def hang_up(links: Sequence[Link], voice: Voice) -> None:
     """Both at once: a host that hangs must not keep the other one from being told."""
     voice.progress("waiting until the hosts are clean")
     threads = [threading.Thread(target=link.close, args=(_CLEAN_S,), daemon=True) for link in links]

@@ -17,7 +17,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -25,43 +25,19 @@ from typing import IO, NoReturn
 
 from nfslat.decode.room import RESERVE_BYTES
 from nfslat.errors import InputError, UsageError
+from nfslat.field.ssh import LOCAL, command_of, reason_in
 
 SCRIPTS = ("capture.sh", "snapshot.sh")
 _CONNECT_S = 20  # until a host says hello where no one can be asked for a password
-_KEEPALIVE_S, _KEEPALIVES = 5, 4  # a host that says nothing for so long is gone
+# Ctrl-C is for nfslat: it stops the captures, for which it needs the connection.
+_DEAF = 'trap "" INT; exec "$@"'
 _LONGEST_S = 3600  # a host that was forgotten cleans up by itself
 _COPY_BYTES = 1 << 18
 _SAID_LINES = 40
 # What a host says is held in memory: 100,000 connections are some 10 MiB.
 _LINE_BYTES, _HEARD_BYTES = 1 << 16, 16 << 20
 _EVENT_BYTES = 100  # of a line, however short
-# Asks for no terminal and starts no forwarding of the user's; what he gives with --ssh stands in front, and wins.
-_OPTIONS = {
-    "ServerAliveInterval": str(_KEEPALIVE_S),
-    "ServerAliveCountMax": str(_KEEPALIVES),
-    "ConnectTimeout": "10",
-    "RequestTTY": "no",
-    "RemoteCommand": "none",
-    "ClearAllForwardings": "yes",
-}
-# Understood by the shells of Bourne, csh and fish alike. The first is Solaris's that knows POSIX.
-_REMOTE = "test -x /usr/xpg4/bin/sh && /usr/xpg4/bin/sh -s || sh -s"
-# Ctrl-C is for nfslat: it stops the captures, for which it needs the connection.
-_DEAF = 'trap "" INT; exec "$@"'
-# What ssh and login shells say, and what to do about it; the first that fits.
-_REASONS = (
-    ("Could not resolve hostname", "is not known by that name; check the name, or give user@address"),
-    ("REMOTE HOST IDENTIFICATION HAS CHANGED", "shows another host key than before; find out why, then ssh-keygen -R"),
-    ("Host key verification failed", "has a host key that is not known here; log in with ssh once and accept it"),
-    ("Permission denied", "takes none of the keys; try: ssh {host} true, or ssh-add, or --ssh 'ssh -i KEY'"),
-    ("Too many authentication failures", "takes none of the keys; try --ssh 'ssh -o IdentitiesOnly=yes -i KEY'"),
-    ("Connection refused", "refuses the connection; does sshd run there, on another port (--ssh 'ssh -p PORT')?"),
-    ("timed out", "does not answer; check the address, and that a firewall lets ssh through"),
-    ("No route to host", "cannot be reached; check the address and the network"),
-    ("Network is unreachable", "cannot be reached; check the address and the network"),
-    ("not currently available", "gives no shell to this user; log in as another one (user@host)"),
-    ("not available", "gives no shell to this user; log in as another one (user@host)"),
-)
+_HEARD_PER_S = 1024  # bytes that nobody minds: a stream says for months how it is
 
 
 @dataclass(frozen=True)
@@ -80,6 +56,7 @@ class Link:
         """Begin to connect; `batch`: without a terminal to ask at. Raises ``UsageError`` where there is no ssh."""
         self.side, self.host = side, host
         self.tar: Path | None = None  # where the file goes
+        self.stream: Callable[[bytes], None] | None = None  # takes packets as they come
         self.received_bytes = 0
         self.greeted = self.finished = False  # it said hello; all of its tar was sent
         self.events = events
@@ -89,7 +66,7 @@ class Link:
         self._arrived = False
         self._token = f"nfslat-{secrets.token_hex(8)}"
         self._failed_file: OSError | None = None
-        command = _command(ssh, host, batch=batch)
+        command = command_of(ssh, host, batch=batch)
         if shutil.which(command[0]) is None:
             raise UsageError(f"--ssh {ssh!r} cannot be started: there is no program {command[0]}")
         try:
@@ -114,9 +91,14 @@ class Link:
         return self.finished and self._arrived
 
     @property
+    def is_reading(self) -> bool:
+        """What it has sent may still come."""
+        return any(reader.is_alive() for reader in self._readers)
+
+    @property
     def name(self) -> str:
         """How messages call it."""
-        return f"{self.host} ({self.side})"
+        return f"{self.host.removeprefix(LOCAL)} ({self.side})"
 
     def send_agent(self, folder: str, limit_s: int) -> None:
         """What runs there; it says hello."""
@@ -156,9 +138,8 @@ class Link:
     def why_gone(self) -> str:
         """In a line what went wrong, and what to do, as far as ssh and the login shell said it."""
         text = "\n".join([*self.said, *self.printed])
-        for key, reason in _REASONS:
-            if key in text:
-                return f"{self.name} {reason.format(host=self.host)}"
+        if reason := reason_in(text, self.host):
+            return f"{self.name} {reason}"
         last = next((line for line in reversed([*self.printed, *self.said]) if line.strip()), "")
         return f"{self.name} gives no shell; try: ssh {self.host} true{f' (it said: {last[:200]})' if last else ''}"
 
@@ -183,10 +164,12 @@ class Link:
 
     def _lines(self, stream: IO[bytes]) -> Iterator[str]:
         """As they can be shown on a terminal; a host that has no end of them is hung up on."""
-        heard = 0
+        heard, since = 0.0, time.monotonic()
         with stream:
             while raw := stream.readline(_LINE_BYTES):
-                heard += len(raw) + _EVENT_BYTES
+                now = time.monotonic()
+                heard = max(0.0, heard - (now - since) * _HEARD_PER_S) + len(raw) + _EVENT_BYTES
+                since = now
                 if heard > _HEARD_BYTES:
                     self.said.append("it has no end of answers")
                     self._process.kill()
@@ -218,6 +201,8 @@ class Link:
                 self._put("hello")
             elif after == "tar":
                 self._read_tar(output)
+            elif after == "stream":
+                self._read_stream(output)
             else:
                 if before:
                     self._answer.append(before)
@@ -227,10 +212,24 @@ class Link:
         self._readers[1].join(1)  # so that what was said last is known
         self._put("gone")
 
+    def _read_stream(self, output: IO[bytes]) -> None:
+        if self.stream is None:
+            self._refuse_packets()
+            return
+        try:
+            while chunk := output.read1(_COPY_BYTES):  # type: ignore[attr-defined]
+                self.stream(chunk)
+        except (OSError, InputError) as problem:  # nobody reads on, or it is no capture
+            self.said.append(str(problem))
+            self._process.kill()
+
+    def _refuse_packets(self) -> None:
+        self.said.append("it sends packets that nobody asked for")
+        self._process.kill()
+
     def _read_tar(self, output: IO[bytes]) -> None:
         if self.tar is None:
-            self.said.append("it sends packets that nobody asked for")
-            self._process.kill()
+            self._refuse_packets()
             return
         try:
             with open(self.tar, "xb", opener=_private) as out:
@@ -264,22 +263,7 @@ def connect_s(*, batch: bool) -> float:
     return _CONNECT_S if batch else 180.0
 
 
-def _command(ssh: str, host: str, *, batch: bool) -> Sequence[str]:
-    try:
-        words = shlex.split(ssh)
-    except ValueError as problem:
-        raise UsageError(f"--ssh {ssh!r}: {problem}") from problem
-    if not words:
-        raise UsageError("--ssh: give a command, for example 'ssh -p 2222'")
-    if (
-        not host
-        or host.startswith("-")
-        or any(character.isspace() or not character.isprintable() for character in host)
-    ):
-        raise UsageError(f"{host!r} is no host; give a name, an address, or user@host")
-    options = {**_OPTIONS, **({"BatchMode": "yes"} if batch else {})}
-    return [*words, *(word for pair in options.items() for word in ("-o", "=".join(pair))), "--", host, _REMOTE]
-
-
 def _script(name: str) -> str:
-    return resources.files("nfslat.field").joinpath(name).read_text(encoding="utf-8")
+    """Without comments: together they fit into a pipe, so that a host that does not read them holds up nobody."""
+    text = resources.files("nfslat.field").joinpath(name).read_text(encoding="utf-8")
+    return "".join(line for line in text.splitlines(keepends=True) if not line.lstrip().startswith("#"))

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Iterable, Iterator
 
+from nfslat.live.baseline import Baseline
 from nfslat.live.rows import Row
-from nfslat.model.units import NS_PER_S
+from nfslat.live.watch import Event, Stretch
 from nfslat.windows.pairs import Pair
 
 _OVER = 2  # stretches in a row without it: it has ended. After one it may go on
-
-
-@dataclass(frozen=True)
-class Event:
-    """What is or was there, from the first stretch that shows it to the last so far; client's clock."""
-
-    what: str
-    begin_ns: int
-    end_ns: int
-
-    @property
-    def seconds(self) -> float:
-        """How long it lasted."""
-        return (self.end_ns - self.begin_ns) / NS_PER_S
 
 
 class Lasting:
@@ -86,6 +73,16 @@ class Course:
                 del self._causes[cause]
         return began, ended
 
-    def lasting(self) -> Iterator[Event]:
+    def lasts(self) -> Iterator[Event]:
         """Those that are there."""
         return (one.event for one in self._causes.values() if one.event is not None)
+
+
+def followed(stretches: Iterable[Stretch], baseline: Baseline | None = None) -> Iterator[Stretch]:
+    """The same, each with the causes that began and ended with it, and whether the baseline has its cause."""
+    course = Course()
+    for stretch in stretches:
+        began, ended = course.add(stretch.pair, stretch.row)
+        is_new = baseline is not None and stretch.row.outcome == "fault" and baseline.is_new(stretch.row.cause)
+        yield dataclasses.replace(stretch, began=tuple(began), ended=tuple(ended), is_new=is_new)
+        del stretch

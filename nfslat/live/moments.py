@@ -16,10 +16,10 @@ from nfslat.errors import InputError, PictureError, UsageError
 from nfslat.export.output import private_folder
 from nfslat.live.baseline import Baseline
 from nfslat.live.conditions import Condition
-from nfslat.live.course import Event, Lasting
+from nfslat.live.course import Lasting
 from nfslat.live.told import Command
-from nfslat.live.watch import Stretch, Watched
-from nfslat.model.units import NS_PER_S, iso, utc
+from nfslat.live.watch import Event, Stretch, Watched
+from nfslat.model.units import NS_PER_S, iso
 from nfslat.report import text
 from nfslat.report.html import page
 
@@ -47,8 +47,10 @@ class Moments:
         at_most: int,
         command: Command | None,
         baseline: Baseline | None,
+        tell: Callable[[str], None],
     ) -> None:
-        """`folder`: where files go; `at_most` so many times a day."""
+        """`folder`: where files go; `at_most` so many times a day. `tell` has a line for the user."""
+        self._tell = tell
         self._watch, self._folder, self._at_most = watch, folder, at_most
         self._command, self._baseline = command, baseline
         self._watched = [_Awaited(one, Lasting(one.text, round(one.for_s * NS_PER_S))) for one in conditions]
@@ -56,67 +58,67 @@ class Moments:
         self._writing: deque[Future[str]] = deque()
         self._days: deque[int] = deque()  # when something was written
 
-    def add(self, stretch: Stretch) -> Iterator[str]:
-        """What there is to say after one more stretch."""
+    def add(self, stretch: Stretch) -> None:
+        """One more."""
         for one in self._watched:
             holds = one.condition.holds(stretch.row, stretch.report)
             if not stretch.row.ops:
                 continue
             if one.lasting.began(stretch.pair, holds=holds) and one.lasting.event is not None:
-                yield f"{one.condition.text}: met since {utc(one.lasting.event.begin_ns, 0)}"
-                yield from self._begin(one.condition, one.lasting.event, stretch)
+                self._tell(f"{one.condition.text}: met since {iso(one.lasting.event.begin_ns)[11:19]} UTC")
+                self._begin(one.condition, one.lasting.event, stretch)
             if (over := one.lasting.ended(holds=holds)) is not None:
-                yield f"{one.condition.text}: no longer met; it was for {over.seconds:,.0f} s"
-        yield from self._said()
+                self._tell(f"{one.condition.text}: no longer met; it was for {over.seconds:,.0f} s")
+        self._say()
 
-    def now(self) -> Iterator[str]:
+    def now(self) -> None:
         """The report on all that is kept is written, because somebody asks for it."""
         span_ns = self._watch.span_ns
-        if self._folder is None or span_ns is None:
-            yield "nothing is written: " + ("no --out" if self._folder is None else "nothing is kept yet")
+        if span_ns is None:
+            self._tell("nothing is kept yet, and nothing is written")
             return
-        yield from self._write(Event("asked", *span_ns), None)
-        yield from self._said()
+        self._write(Event("asked", *span_ns), None)
+        self._say()
 
-    def end(self) -> Iterator[str]:
+    def end(self) -> None:
         """Waits for what is being written, and for commands."""
         self._writer.shutdown()
         if self._command is not None:
             self._command.end()
-        yield from self._said()
+        self._say()
 
-    def _begin(self, condition: Condition, event: Event, stretch: Stretch) -> Iterator[str]:
+    def _begin(self, condition: Condition, event: Event, stretch: Stretch) -> None:
         while self._days and self._days[0] <= event.end_ns - _DAY_NS:
             self._days.popleft()
         if len(self._days) >= self._at_most:
-            yield f"not written: {self._at_most} were within a day (--at-most)"
+            self._tell(f"not written: there were {self._at_most} within a day (--at-most)")
             return
         self._days.append(event.end_ns)
-        yield from self._write(event, stretch)
+        self._write(event, stretch)
         if self._command is not None:
             folder = None if self._folder is None else str(self._folder / _name(event))
             self._command.tell(_told(condition, event, stretch, self._baseline, folder))
 
-    def _write(self, event: Event, stretch: Stretch | None) -> Iterator[str]:
+    def _write(self, event: Event, stretch: Stretch | None) -> None:
         if self._folder is None:
             return
         try:
             report = self._watch.report(event.begin_ns)
         except InputError as problem:
-            report = None if stretch is None else stretch.report
-            if report is None:
-                yield f"no report is written: {problem}"
+            if stretch is None or stretch.report is None:
+                self._tell(f"no report is written: {problem}")
                 return
+            report = stretch.report
         if self._baseline is not None:
             report = self._baseline.told(report)
         packets = self._watch.packets((event.begin_ns - _LEAD_NS, event.end_ns + _LEAD_NS), report)
         self._writing.append(self._writer.submit(_written, self._folder / _name(event), report, packets))
 
-    def _said(self) -> Iterator[str]:
+    def _say(self) -> None:
         while self._writing and self._writing[0].done():
-            yield self._writing.popleft().result()
-        if self._command is not None:
-            yield from self._command.said()
+            self._tell(self._writing.popleft().result())
+        for said in self._command.said() if self._command is not None else ():
+            self._tell(said)
 
 
 def _name(event: Event) -> str:

@@ -55,7 +55,7 @@ class WatchOne:
 
     def __iter__(self) -> Iterator[Stretch]:
         """Raises ``InputError`` where it cannot be read."""
-        while not self._windows.is_over:
+        while True:
             for window in self._read():
                 if not len(window.decoded.ops) and self._windows.is_over:
                     continue
@@ -63,6 +63,8 @@ class WatchOne:
                 give_back()
                 if self._windows.is_worn and (newest_ns := self._windows.newest_ns) is not None:
                     self._windows.renew(newest_ns + NS_PER_S)
+            if self._windows.is_over:
+                return
 
     def _read(self) -> Iterator[Window]:
         while True:

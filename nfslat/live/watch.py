@@ -3,6 +3,8 @@ of it; and what is kept of the last ones: a report on them, and their packets.""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +17,8 @@ from nfslat.decode.tools import Tools
 from nfslat.decode.windows import Windows
 from nfslat.evidence.known import Known
 from nfslat.live.kept import Kept, Noted
-from nfslat.live.rows import SRT, Row, row_of
-from nfslat.model.units import NS_PER_S, utc
+from nfslat.live.rows import SCHEMA, SRT, Row, row_of
+from nfslat.model.units import NS_PER_S, iso
 from nfslat.results import Analysis
 from nfslat.select import Filters
 from nfslat.windows.analysed import analysed
@@ -27,6 +29,24 @@ _SOON_NS = NS_PER_S  # when both decoders are replaced: neither has read so far
 
 
 @dataclass(frozen=True)
+class Event:
+    """What is or was there, from the first stretch that shows it to the last so far; client's clock."""
+
+    what: str
+    begin_ns: int
+    end_ns: int
+
+    def as_dict(self) -> dict[str, str]:
+        """For JSON."""
+        return {"what": self.what, "begin": iso(self.begin_ns), "end": iso(self.end_ns)}
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasted."""
+        return (self.end_ns - self.begin_ns) / NS_PER_S
+
+
+@dataclass(frozen=True)
 class Stretch:
     """What ended in it. Without an op in both captures there is no analysis of it, and no report."""
 
@@ -34,6 +54,22 @@ class Stretch:
     row: Row
     report: Report | None
     analysis: Analysis | None
+    began: tuple[Event, ...] = ()  # causes
+    ended: tuple[Event, ...] = ()
+    is_new: bool = False  # its cause: a report of better days has it not
+
+    def as_json(self) -> str:
+        """A line of JSON."""
+        return json.dumps(
+            {
+                "schema": SCHEMA,
+                **dataclasses.asdict(self.row),
+                "is_new": self.is_new,
+                "began": [one.as_dict() for one in self.began],
+                "ended": [one.as_dict() for one in self.ended],
+            },
+            allow_nan=False,
+        )
 
 
 class Watched(Protocol):
@@ -151,7 +187,7 @@ class Watch:
                 said += ", each capture on its own clock"
             firsts = [one.first_ns + more for one, more in zip(written, (later_ns, 0), strict=True) if one.packets]
             if firsts and max(firsts) > begin_ns + _SOON_NS * 3:
-                said += f", from {utc(max(firsts), 0)} on: earlier ones were no longer held (--ring)"
+                said += f", from {iso(max(firsts))[11:19]} UTC on: earlier ones were no longer held (--ring)"
             return said
 
         return write

@@ -24,7 +24,7 @@ from two_hosts import Hosts, needs_hosts, two_hosts
 import nfslat
 from nfslat.cli import main as cli
 from nfslat.errors import InputError, UsageError
-from nfslat.field import both
+from nfslat.field import both, plan
 from nfslat.field.hosts import Voice
 
 pytestmark = needs_hosts
@@ -297,7 +297,7 @@ def test_a_failure_is_an_error_that_says_what_to_do(hosts: Hosts, jobs: Jobs, tm
 
 def _refused(hosts: Hosts, into: Path, server: str, client: str, more: dict[str, Any]) -> Exception | None:
     """How a capture ends that cannot begin."""
-    wanted = both.Wanted({"server": server, "client": client}, ssh=hosts.ssh, **more)
+    wanted = plan.Wanted({"server": server, "client": client}, ssh=hosts.ssh, **more)
     try:
         both.capture(wanted, into, Voice(lambda _: None, lambda _: None, lambda: True, terminal=False))
     except (InputError, UsageError) as problem:
@@ -377,7 +377,7 @@ def test_a_host_without_nfs_says_what_to_do(hosts: Hosts, tmp_path: Path) -> Non
         ("client", "client (client): it has no connection to port 2050, and no mount says where its server is"),
         ("server", "server (server): no client is connected to its port 2050: is it mounted, and used now?"),
     ):
-        wanted = both.Wanted({side: side}, ssh=hosts.ssh, port=2050)
+        wanted = plan.Wanted({side: side}, ssh=hosts.ssh, port=2050)
         with pytest.raises(InputError, match=re.escape(words)):
             both.capture(wanted, tmp_path, Voice(lambda _: None, lambda _: None, lambda: True, terminal=False))
 
