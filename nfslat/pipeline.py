@@ -48,9 +48,11 @@ from nfslat.clock.more import narrowed
 from nfslat.clock.theta import find_clock
 from nfslat.decode.capture import Source
 from nfslat.decode.engine import Engine
+from nfslat.decode.host_clocks import moved, ran
 from nfslat.decode.sides import Progress, decode, decode_both, of_one_clock
 from nfslat.decode.xid_gaps import missing_calls
 from nfslat.decompose import Parts, client_srt_ns, server_srt_ns
+from nfslat.host_pairs import HostPairs, apart, host_pairs, is_at
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.inflight.analysis import OneSide, in_flight, one_of_several
 from nfslat.inflight.serial import serial_calls
@@ -61,8 +63,9 @@ from nfslat.match.match import Matching, match
 from nfslat.match.overlap import Longer
 from nfslat.match.settle import settle
 from nfslat.model.decoded import Decoded
+from nfslat.model.protocol import NULL
 from nfslat.model.segments import Segments
-from nfslat.model.tables import I64, Matched
+from nfslat.model.tables import I64, Bool, Matched
 from nfslat.outcomes.recovery import Recovery, recoveries
 from nfslat.outcomes.tries import Request, requests
 from nfslat.peer.acks import acks_of_both
@@ -71,6 +74,7 @@ from nfslat.peer.infer import clock_of, infer
 from nfslat.peer.own import OwnStamps, own_stamps, sampled
 from nfslat.results import Analysis, Correlation, Order, Side
 from nfslat.select import (
+    REASONS,
     Filters,
     count_ops,
     forward,
@@ -91,11 +95,13 @@ if TYPE_CHECKING:
     from nfslat.answer.pictures import Alone, Pictures
     from nfslat.answer.pivots import Intervals, Pivot
     from nfslat.evidence.known import Known
+    from nfslat.figures.host_pairs import PairTold
     from nfslat.figures.objectives import Slo
     from nfslat.figures.phases import Told
     from nfslat.figures.whatif import Asked
     from nfslat.names.paths import Paths
 
+_MOST_CLOCKS = 256  # pairs of hosts whose clocks are sought
 _FEW_OPS = 256  # what ACKs say beside more of them is hardly anything new
 _MANY = 1 << 18  # ops, from which on memory is given back to the system between two stages
 _NEARLY_ALL = 0.8  # of the calls: what they and those beside them say together is not said by more of them
@@ -152,13 +158,27 @@ def side_of(source: Source, decoded: Decoded) -> Side:
     return Side(source, decoded, np.zeros(len(decoded.ops), dtype=np.int8))
 
 
-def compare(server: Side, client: Side, *, filters: Filters, srt: str, may_swap: bool) -> Correlation:
-    """Two sides, with nothing selected away yet, compared. Raises as `correlate` does."""
-    server, client, matching, order = _match(server, client, may_swap=may_swap)
+def compare(
+    server: Side,
+    client: Side,
+    *,
+    filters: Filters,
+    srt: str,
+    may_swap: bool,
+    order: Order | None = None,
+    moved_ns: Mapping[str, Mapping[str, int]] | None = None,
+) -> Correlation:
+    """Two sides, with nothing selected away yet, compared. `order` is how it was found which is which, `moved_ns` by
+    how much clocks were moved, where that is known. Raises as `correlate` does."""
+    server, client, matching, found_order = _match(server, client, may_swap=may_swap)
+    order = order or found_order
     talks = _segments_of(server), _segments_of(client)
     sides = ("server", server, talks[0]), ("client", client, talks[1])
     own = {name: found for name, side, its in sides if (found := _own(side, its, name))}
     clock = _find_clock(server, client, matching, own, talks)
+    if not clock.fits and not moved_ns and (on_one := _on_one_clock(server, client, matching, own)):
+        # Not `own`, which is of the clocks as they were.
+        return compare(*on_one[:2], filters=filters, srt=srt, may_swap=False, order=order, moved_ns=on_one[2])
     times = ServerTimes(clock, matching.matched, len(server.ops), len(client.ops))
     settled = settle(server.ops, client.ops, matching, times)
     if settled is not matching:
@@ -169,7 +189,36 @@ def compare(server: Side, client: Side, *, filters: Filters, srt: str, may_swap:
     matched = only(selected, ~np.isin(selected.client, clock.under_way)) if len(clock.under_way) else selected
     untimed = len(selected) - len(matched)
     compared = decompose(server, client, matching, matched, clock, srt=srt, order=order, untimed=untimed)
-    return dataclasses.replace(compared, own=own)
+    return dataclasses.replace(compared, own=own, moved_ns=moved_ns or {})
+
+
+def _on_one_clock(
+    server: Side, client: Side, matching: Matching, own: Mapping[str, OwnStamps]
+) -> tuple[Side, Side, Mapping[str, Mapping[str, int]]] | None:
+    """Both sides, where one is made of captures of several hosts, whose clocks are put on that of one of them; and by
+    how much each was. None where no pair of hosts has a clock that fits, or there is only one."""
+    called = forward(server.ops, client.ops, matching.matched)
+    pairs = host_pairs(server.ops, client.ops, called)
+    if len(pairs.pairs) < 2:
+        return None
+    numbers = client.ops.spread(pairs.of_client)[called.client]
+    theta: dict[tuple[str, str], int] = {}
+    for at, one in enumerate(pairs.pairs[:_MOST_CLOCKS]):
+        mine = dataclasses.replace(matching, matched=called.take(numbers == at))
+        clock = _find_clock(server, client, mine, own, ([], []))
+        if clock.fits:
+            theta[one.there, one.client] = clock.main.theta_ns
+    by_ns = apart(theta)
+    if not any(any(of_side.values()) for of_side in by_ns):
+        return None
+    return _moved(server, by_ns[0]), _moved(client, by_ns[1]), {"server": by_ns[0], "client": by_ns[1]}
+
+
+def _moved(side: Side, by_ns: Mapping[str, int]) -> Side:
+    if not any(by_ns.values()):
+        return side
+    decoded = moved(side.decoded, by_ns)
+    return side_of(ran(side.source, decoded), decoded)
 
 
 def _segments_of(side: Side) -> list[Segments]:
@@ -211,8 +260,10 @@ def analyse(
     *,
     cannot_tell: str = "",
     missing: Mapping[str, I64] | None = None,
+    flying_there: Bool | None = None,
 ) -> Analysis:
-    """`others`: what the server did for all its clients, where its side is that of one of several; `cannot_tell`: why
+    """`flying_there` masks the ops that are in flight at the server, where these are more than what is compared;
+    `others`: what the server did for all its clients, where its side is that of one of several; `cannot_tell`: why
     that is not known; `missing`: the `missing_calls` of each side, where more than the side tells them."""
     server, client = found.server, found.client
     is_large = len(client.ops) >= _MANY
@@ -222,15 +273,17 @@ def analyse(
         missing = {name: missing_calls(side.decoded) for name, side in (("server", server), ("client", client))}
     waits = retrans_waits_ns(server.decoded, client.decoded, found.matched, found.clock)
     charges = _charge(found, waits)
-    at_server = one_side(server, missing["server"])
+    at_server, at_client = (one_side(side, missing[name]) for name, side in (("server", server), ("client", client)))
+    if len(found.matched):
+        at_server, at_client = _of_pairs(found, at_server, at_client, flying_there)
     if others is None and cannot_tell:
         others = one_of_several(at_server, cannot_tell)
     at_server = dataclasses.replace(at_server, in_socket_ns=_in_socket_ns(found, charges))
-    at_client = one_side(client, missing["client"])
     if found.inferred is not None:
         at_client = dataclasses.replace(at_client, stamps=found.inferred.stamps)
     flying = in_flight(at_server, at_client, others)
-    tried, recovered = _put_off(client)
+    called = client.forward & at_client.compared
+    tried, recovered = _put_off(client, called)
     if is_large:
         give_back()  # that takes most memory
     kind = client.ops.kind[found.matched.client]
@@ -248,7 +301,7 @@ def analyse(
         retrans_waits_ns=waits,
         charges=charges,
         inflight=flying,
-        serial=serial_calls(client.ops, client.decoded.details.names, client.decoded.details.callers, client.forward),
+        serial=serial_calls(client.ops, client.decoded.details.names, client.decoded.details.callers, called),
         tried_again=tried,
         recoveries=recovered,
         client_srt_ns=client_ns,
@@ -286,6 +339,7 @@ def report(
     from nfslat.figures.clock import clock_of as figures_of_clock
     from nfslat.figures.findings import contradictions, findings_of_hangs, judge
     from nfslat.figures.hanging import hangs_of_one, hangs_of_two
+    from nfslat.figures.host_pairs import leading_pair
     from nfslat.figures.inferred import inferred_of
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
@@ -316,12 +370,17 @@ def report(
         judged = judge(c, known, matched, inflight, transport, hanging, objectives)
         causes, verdict, facts = (judged.causes, judged.verdict, judged.facts) if judged else ([], None, None)
         of_clock = [] if clock is None else clock_findings(clock)
+        of_hosts, pairs = pairs_of(c, known, transport)
         phases = phases_of(c, known, borders)
         # What the application measured, and what is not shown, are of the whole.
         is_of_phases = not known.app_ms and not (
             facts is not None and facts.unseen is not None and facts.unseen.matters
         )
-        leads = leading(phases, verdict, inflight.server.threads_estimate) if is_of_phases else None
+        leads: PairTold | Told | None = leading_pair(pairs, verdict) if is_of_phases else None
+        if leads is not None:
+            phases = []  # of all pairs together: another mix of hosts is no other state of any
+        elif is_of_phases:
+            leads = leading(phases, verdict, inflight.server.threads_estimate)
         if leads is not None:
             causes, verdict = leads.causes, leads.verdict
         elif known.app_ms and verdict is not None and facts is not None:
@@ -354,6 +413,7 @@ def report(
             ],
             verdict=verdict,
             phases=[one.row for one in phases],
+            pairs=of_hosts,
             inferred=inferred_of(c),
         )
 
@@ -388,7 +448,63 @@ def phases_of(c: Analysis, known: Known, borders: Sequence[int] | None = None) -
     return told
 
 
-def within(c: Analysis, begin_ns: int | None, end_ns: int | None) -> Analysis:
+def pairs_of(
+    c: Analysis, known: Known, transport: list[model.Transport] | None
+) -> tuple[list[model.HostPair], list[PairTold]]:
+    """A row for each pair of hosts, and what is said of those that have enough ops; nothing where there is only one."""
+    from nfslat.evidence.known import Known
+    from nfslat.figures.findings import judge
+    from nfslat.figures.host_pairs import FEW, MOST, PairTold, numbers_of, plain_rows, told_row, ways_between
+    from nfslat.figures.inflight import inflight_of
+    from nfslat.figures.matched import matched_ops
+    from nfslat.figures.phases import leading
+
+    pairs = host_pairs(c.server.ops, c.client.ops, c.matched)
+    if len(pairs.pairs) < 2:
+        return [], []
+    numbers = numbers_of(c, pairs)
+    rows = plain_rows(c, pairs, numbers)
+    hosts = Known(
+        server_host=known.server_host if len(pairs.servers) == 1 else None,
+        client_host=known.client_host if len({one.client for one in pairs.pairs}) == 1 else None,
+    )
+    told = []
+    for at in sorted(range(len(rows)), key=lambda one: -rows[one].time_share)[:MOST]:
+        if rows[at].ops < FEW:
+            continue
+        pair = pairs.pairs[at]
+        one = between(c, pairs, at, numbers == at)
+        ways = None if transport is None else ways_between(pair, transport)
+        inflight = inflight_of(one)
+        judged = judge(one, hosts, matched_ops(one), inflight, ways)
+        if judged is None:
+            continue
+        found = leading(phases_of(one, hosts), judged.verdict, inflight.server.threads_estimate) or judged
+        rows[at] = told_row(rows[at], pair, one, inflight, found.verdict)
+        told.append(PairTold(pair, rows[at], found.causes, found.verdict))
+    return sorted(rows, key=lambda row: -row.time_share), told
+
+
+def between(c: Analysis, pairs: HostPairs, number: int, mine: Bool) -> Analysis:
+    """What of `c` passes between one of the pairs of hosts, analysed by itself, with a clock of its own; `mine` are its
+    matched ops. Other clients of the server take its threads, too."""
+    left_out = REASONS.index("not --client-addr")
+    sides = []
+    for side, of_class in ((c.server, pairs.of_server), (c.client, pairs.of_client)):
+        others = side.ops.spread(of_class != number) & (side.reasons == 0)
+        sides.append(dataclasses.replace(side, reasons=np.where(others, left_out, side.reasons).astype(np.int8)))
+    server, client = sides
+    matched, clock = c.matched.take(mine), c.clock
+    if c.inferred is None:
+        own = _find_clock(server, client, dataclasses.replace(c.matching, matched=matched), c.own, ([], []))
+        clock = own if own.fits else clock
+        matched = only(matched, ~np.isin(matched.client, clock.under_way))
+    part = decompose(server, client, c.matching, matched, clock, srt=c.srt, order=c.order)
+    there = c.server.flying & c.server.ops.spread(is_at(c.server.ops, pairs.pairs[number].there))
+    return analyse(dataclasses.replace(part, inferred=c.inferred, own=c.own, moved_ns=c.moved_ns), flying_there=there)
+
+
+def within(c: Correlation, begin_ns: int | None, end_ns: int | None) -> Analysis:
     """What of `c` was called in a stretch of time, ns on the client's clock, analysed by itself."""
     times = in_time(c.server.ops, c.client.ops, c.matching.matched, begin_ns, end_ns)
     server, client = (
@@ -442,7 +558,7 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
 
     missing, hangs = missing_calls(side.decoded), hangs_of_one(side, filters)
     flying = one_side(side, missing)
-    tried, recovered = _put_off(side)
+    tried, recovered = _put_off(side, side.forward)
     return model.Report(
         schema=model.SCHEMA,
         nfslat=tool,
@@ -527,10 +643,26 @@ def _select(server: Side, client: Side, matching: Matching, filters: Filters) ->
     return dataclasses.replace(server, reasons=reasons[0]), dataclasses.replace(client, reasons=reasons[1])
 
 
-def _put_off(side: Side) -> tuple[list[Request], list[Recovery]]:
-    d, calls = side.decoded, side.forward
+def _put_off(side: Side, calls: Bool) -> tuple[list[Request], list[Recovery]]:
+    d = side.decoded
     tried = requests(d.ops, d.details, calls, d.last_ns)
     return tried, recoveries(d.ops, calls, tried)
+
+
+def _of_pairs(
+    found: Correlation, at_server: OneSide, at_client: OneSide, flying_there: Bool | None
+) -> tuple[OneSide, OneSide]:
+    """What hosts have in flight that only one of the captures knows is nothing that these compare; and the levels of a
+    server are of one, though there may be several."""
+    pairs = host_pairs(found.server.ops, found.client.ops, found.matched)
+    servers = pairs.servers
+    compared = at_server.compared if flying_there is None else flying_there
+    here = compared & at_server.ops.spread(is_at(at_server.ops, servers[0]))
+    ours = at_client.compared & at_client.ops.spread(pairs.of_client != NULL)
+    return (
+        dataclasses.replace(at_server, servers=servers, compared=here),
+        dataclasses.replace(at_client, compared=ours),
+    )
 
 
 def _charge(found: Correlation, waits: tuple[Waits, Waits] | None) -> Charged | None:

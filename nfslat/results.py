@@ -97,6 +97,9 @@ class Correlation:
     inferred: Inferred | None = field(default=None, kw_only=True)  # one of the sides was not captured
     # Of each side whose time stamps tell: what its capture says of them.
     own: Mapping[str, OwnStamps] = field(default_factory=dict, kw_only=True)
+    # By side and address: by how much the stamps of a host were later than they are here, where a capture is made of
+    # those of several hosts.
+    moved_ns: Mapping[str, Mapping[str, int]] = field(default_factory=dict, kw_only=True)
 
     @property
     def measured(self) -> dict[str, Side]:

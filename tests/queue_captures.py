@@ -22,21 +22,29 @@ def write_captures(traffic: Traffic, folder: Path) -> tuple[Path, Path]:
     server, client = [], []
     for conn in np.unique(traffic.conn).tolist():
         mine = traffic.take(np.flatnonzero(traffic.conn == conn))
-        server.append(_flow(mine, conn, mine.arrival_ns, mine.reply_ns))
-        client.append(_flow(mine, conn, mine.sent_ns, mine.received_ns))
+        ends = ("10.77.0.2", 700 + conn), ("10.77.0.1", 2049)
+        server.append(flow(mine, mine.arrival_ns, mine.reply_ns, ends))
+        client.append(flow(mine, mine.sent_ns, mine.received_ns, ends))
     paths = folder / "server.pcap", folder / "client.pcap"
     for path, flows in zip(paths, (server, client), strict=True):
         write_pcap(path, *(flow.seen_by("client", back_ms=0) for flow in flows))
     return paths
 
 
-def _flow(mine: Traffic, conn: int, calls_ns: I64, replies_ns: I64) -> Tcp:
+def flow(
+    mine: Traffic,
+    calls_ns: I64,
+    replies_ns: I64,
+    ends: tuple[tuple[str, int], tuple[str, int]],
+    first_xid: int = _FIRST_XID,
+) -> Tcp:
+    """The TCP connection of `mine` between the client's and the server's address and port."""
     messages = []
     for row, kind in enumerate(mine.kind.tolist()):
-        xid = int.from_bytes((_FIRST_XID + row).to_bytes(4, "big"), "little")
+        xid = int.from_bytes((first_xid + row).to_bytes(4, "big"), "little")
         what = getattr3(xid) if kind == "GETATTR" else (read if kind == "READ" else write)(xid, offset=8192 * row)
         messages += [(int(calls_ns[row]), ">", what), (int(replies_ns[row]), "<", reply(xid))]
-    tcp = Tcp(client=("10.77.0.2", 700 + conn), server=("10.77.0.1", 2049))
+    tcp = Tcp(client=ends[0], server=ends[1])
     for t_ns, way, message in sorted(messages, key=lambda one: one[0]):
         tcp.send(t_ns / MS, way, message)
     return tcp

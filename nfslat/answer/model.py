@@ -488,6 +488,29 @@ class Phase:
 
 
 @dataclass(frozen=True)
+class HostPair:
+    """What passes between a client and a server, where there are several of either in both captures; ops and times of
+    all pairs sum to those of the matched ops."""
+
+    client: str  # address, as the client's capture has it
+    server: str  # the same
+    ops: Count  # matched ops
+    time_share: float  # of the sum of all client SRTs
+    client_ms: float  # mean SRT at the client
+    server_ms: float  # the same at the server
+    network_ms: float  # mean of the differences
+    theta_ms: float | None  # the server's clock minus the client's, by the ops of these two; None: not known
+    theta_bound_ms: tuple[float, float] | None  # least and most that these ops allow
+    threads_estimate: Positive | None  # of the server, for which calls wait; None where none is seen
+    slots: Positive | None  # of the client's connections to the server, where these are likely to hold it
+    outcome: VerdictOutcome | None  # of the verdict on them alone; None: too few ops
+    layer: Layer | None  # whose fault it is; None: nobody's, or not known
+    largest_layer: Layer | None  # the layer that adds most to the mean
+    cause: str | None  # code of the leading finding
+    text: str | None  # the verdict
+
+
+@dataclass(frozen=True)
 class Selection:
     """What the user asked for, and what that and the defaults left out."""
 
@@ -533,6 +556,8 @@ class Report(Document):
     # where response times changed for good, the stretches between; empty where they did not. The verdict and the
     # findings are of one of them where it makes most of the time and says something else than the whole
     phases: list[Phase] = field(default_factory=list)
+    # client by server, where there are several, most time first; then the verdict and the findings say of whom they are
+    pairs: list[HostPair] = field(default_factory=list)
     pivots: list[Pivot] = field(default_factory=list)  # matched ops in groups, one table for each --by
     intervals: Intervals | None = None  # matched ops by time; None unless --interval asked for it
     # what pictures are drawn from; None where nothing asked for them, or only one capture was given

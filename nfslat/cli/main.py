@@ -30,6 +30,7 @@ COMMANDS = {
     "extract": "nfslat.cli.extract",
     "diff": "nfslat.cli.diff",
     "fleet": "nfslat.cli.fleet",
+    "series": "nfslat.cli.series",
     "live": "nfslat.cli.live",
     "transport": "nfslat.cli.transport",
     "packets": "nfslat.cli.packets",

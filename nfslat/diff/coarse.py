@@ -179,6 +179,11 @@ def _plain(a: float | None, b: float | None) -> Change | None:
     return None if a is None or b is None else judge.change(a, b, None, is_ms=False)
 
 
+def load_of(run: Run) -> tuple[float | None, float | None]:
+    """Ops per second of busy time, and how many were in flight at the client then."""
+    return _rate(run), _level(run)
+
+
 def _client(run: Run) -> ClientInFlight | None:
     return None if run.report is None or run.report.inflight is None else run.report.inflight.client
 

@@ -67,7 +67,7 @@ def queue_ms(c: Analysis, rows: slice | I32 | I64) -> float | None:
 
 def mean_queue_ms(load: ServerLoad, queue_ns: I64, rows: slice | I32 | I64) -> float | None:
     """Mean of one of the columns of `load`, over the ops in `rows` that have it."""
-    if load.threads.cannot:
+    if load.threads.cannot or not load.is_whole:
         return None
     queue = queue_ns[rows]
     known = queue[queue != NULL] if len(queue) and queue.min() == NULL else queue

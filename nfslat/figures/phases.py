@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -72,6 +73,11 @@ class Told:
     causes: list[Diagnosis]
     verdict: model.Verdict
     judged: Judged | None = None  # what they rest on
+
+    @property
+    def words(self) -> str:
+        """When it was."""
+        return self.span.words
 
     @property
     def said(self) -> tuple[str | None, str | None, int | None]:
@@ -152,29 +158,58 @@ def leading(phases: Sequence[Told], whole: model.Verdict | None, threads: int | 
     if time_share < (_NAMES if is_named else _LEADS) or of_whole == most.said:
         return None
     share = f"{percent(most.row.time_share)} of the time"
-    when = most.span.words
+    when = most.words
     text = f"{when[0].upper()}{when[1:]} ({share}): {lowered(most.verdict.text)}"
     causes = [dataclasses.replace(one, text=f"{when} {one.text}") for one in most.causes]
     verdict = dataclasses.replace(most.verdict, text=text, objectives=whole.objectives)
-    others, verdict = _with_others(phases, most, verdict, "all response times")
+    others, verdict = with_others(phases, most, verdict, "all response times")
     return dataclasses.replace(most, causes=ranked([*causes, *others], most.row.client_ms), verdict=verdict)
 
 
-def _with_others(
-    phases: Sequence[Told], most: Told, verdict: model.Verdict, of: str, wire: float = 1.0
+class _Row(Protocol):
+    @property
+    def ops(self) -> int: ...
+    @property
+    def client_ms(self) -> float: ...
+    @property
+    def time_share(self) -> float: ...
+
+
+class Part(Protocol):
+    """Of the ops: a phase, a pair of hosts."""
+
+    @property
+    def words(self) -> str:
+        """Which ops these are."""
+
+    @property
+    def row(self) -> _Row:
+        """Their figures."""
+
+    @property
+    def causes(self) -> list[Diagnosis]:
+        """What was found of them."""
+
+    @property
+    def verdict(self) -> model.Verdict:
+        """What is said of them."""
+
+
+def with_others(
+    parts: Sequence[Part], most: Part, verdict: model.Verdict, of: str, wire: float = 1.0
 ) -> tuple[list[Diagnosis], model.Verdict]:
-    """Causes of other phases than the one that leads, where that has them not and they matter to the whole; and
+    """Causes of other parts than the one that leads, where that has them not and they matter to the whole; and
     `verdict` with them. `wire` is how much of the whole is on it."""
     found: dict[str, Diagnosis] = {}
-    mean_ms = sum(one.row.ops * one.row.client_ms for one in phases) / sum(one.row.ops for one in phases)
+    mean_ms = sum(one.row.ops * one.row.client_ms for one in parts) / sum(one.row.ops for one in parts)
     codes = {one.code for one in most.causes}
-    for phase in sorted(phases, key=lambda one: -one.row.time_share):
-        cause = next((one for one in phase.causes if one.code == phase.verdict.cause), None)
-        if phase is most or phase.verdict.outcome != "fault" or cause is None or cause.code in {*codes, *found}:
+    for part in sorted(parts, key=lambda one: -one.row.time_share):
+        cause = next((one for one in part.causes if one.code == part.verdict.cause), None)
+        if part is most or part.verdict.outcome != "fault" or cause is None or cause.code in {*codes, *found}:
             continue
-        share = (cause.share or 0.0) * phase.row.time_share * wire
+        share = (cause.share or 0.0) * part.row.time_share * wire
         if share >= MATTERS:
-            when = phase.span.words
+            when = part.words
             text = f"{when} {cause.text}"
             found[cause.code] = dataclasses.replace(
                 cause,
@@ -202,7 +237,7 @@ def named_by_phase(
     cause = next((one for one in able if one.code == most.verdict.cause), next(iter(able), None))
     if cause is None or cause.share is None or verdict.cause == cause.code:
         return causes, verdict
-    when = most.span.words
+    when = most.words
     wire = (mean.server_ms + mean.network_ms) / mean.total_ms
     share = cause.share * most.row.time_share * wire
     # Of the whole a wait for a thread was not told from the work in one, and of the phase it is.
@@ -235,7 +270,7 @@ def named_by_phase(
         objectives=verdict.objectives,
         proof=verdict.proof,
     )
-    more, named = _with_others(phases, most, named, "the application's time", wire)
+    more, named = with_others(phases, most, named, "the application's time", wire)
     return ranked([told, *others, *more], mean.total_ms), named
 
 

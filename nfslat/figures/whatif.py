@@ -98,6 +98,8 @@ def what_if(c: Analysis, asked: Sequence[Asked], now: InEffect | None) -> tuple[
 def replayed(c: Analysis, now: InEffect, asked: Asked) -> model.WhatIf:
     """One replay. What it expects is the report's mean, less as much as the replays differ: what both have wrong, and
     the ops at the end, which have no successors to play, take nothing from it. Raises what `replay.what_if` does."""
+    if c.inflight.load.servers > 1:
+        raise InputError("these are ops of several servers, each with threads of its own; --server-addr takes one")
     found = replay.what_if(
         _load_of(c, now.rows),
         threads_now=now.threads,
@@ -164,7 +166,7 @@ def _load_of(c: Analysis, counted: I64) -> Load:
     ops, at_server = c.client.ops, c.server.ops
     queue = np.maximum(c.inflight.load.queue_ns, 0)
     theta = c.clock.main.theta_ns if c.clock.fits else int(np.median(at_server.t1[server] - ops.t1[client]))
-    jobs = find_jobs(at_server, c.server.decoded.loose, is_reverse(at_server))
+    jobs = find_jobs(at_server, c.server.decoded.loose, is_reverse(at_server), server=c.inflight.load.jobs.server)
     others = np.setdiff1d(jobs.op[jobs.op != NULL], server)
     ours = at_server.t1[server].min(), at_server.t2[server].max()
     others = others[(at_server.t2[others] >= ours[0]) & (at_server.t1[others] <= ours[1])]

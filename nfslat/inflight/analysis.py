@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
@@ -12,12 +13,14 @@ from nfslat.inflight.all_clients import Seen, ServerWide, seen
 from nfslat.inflight.cap import ConnectionCap, connection_caps
 from nfslat.inflight.jobs import find_jobs
 from nfslat.inflight.levels import hidden_share
-from nfslat.inflight.server import ServerLoad, load_of, of_one_client, server_load, threads_of
+from nfslat.inflight.server import ServerLoad, beside, load_of, of_one_client, server_load, threads_of
 from nfslat.inflight.sessions import Session, sessions
 from nfslat.inflight.slots import MountSlots, client_slots
 from nfslat.model.details import Details
 from nfslat.model.tables import I64, Bool, Loose, Ops, State
 from nfslat.peer.inferred import Stamps
+
+_MOST_SERVERS = 16  # of the others the waits are not known
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class OneSide:
     in_socket_ns: I64 | None = None
     stamps: Stamps | None = None
     span_ns: tuple[int, int] | None = None  # from the first call to the last that were asked for; None: all
+    servers: Sequence[str] = ("",)  # whose threads are sought, by address: that of most interest first; "": the busiest
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ def one_of_several(server: OneSide, why: str) -> ServerWide:
     So many threads are there at least; how many, and who waits for them, its ops do not tell.
     """
     ops, details = server.ops, server.details
-    jobs = find_jobs(ops, server.loose, server.reverse, details.blocked)
+    jobs = find_jobs(ops, server.loose, server.reverse, details.blocked, server.servers[0])
     threads = threads_of(jobs).untold(why)
     hidden = hidden_share(server.states, server.missing)
     return ServerWide(seen(ops.t1, ops.t2, server.compared, hidden), load_of(ops, jobs, threads))
@@ -92,7 +96,12 @@ def one_of_several(server: OneSide, why: str) -> ServerWide:
 def _load(server: OneSide, hidden: tuple[float, float], wide: ServerWide | None) -> ServerLoad:
     one = server.ops, server.loose, server.reverse
     if wide is None:
-        return server_load(*one, hidden, server.details, server.in_socket_ns, server.span_ns)
+        loads = [
+            server_load(*one, hidden, server.details, server.in_socket_ns, server.span_ns, address)
+            for address in server.servers[:_MOST_SERVERS]
+        ]
+        load = reduce(beside, loads)
+        return load if len(loads) == len(server.servers) else replace(load, is_whole=False)
     if server.in_socket_ns is None:
         return wide.load
     return of_one_client(wide.load, *one, server.details, server.in_socket_ns)

@@ -72,8 +72,9 @@ class Jobs:
         )  # fmt: skip
 
 
-def find_jobs(ops: Ops, loose: Loose, reverse: Bool, blocked: Blocked | None = None) -> Jobs:
-    """The jobs of the server that answered most NFS calls; `reverse` is `select.is_reverse`, one a class of ops.
+def find_jobs(ops: Ops, loose: Loose, reverse: Bool, blocked: Blocked | None = None, server: str = "") -> Jobs:
+    """The jobs of `server`, an address, else of the one that answered most NFS calls; `reverse` is `select.is_reverse`,
+    one a class of ops.
 
     A call arrives when the server can read it: where `blocked` (of the same capture) has it, when TCP let it through.
     """
@@ -84,7 +85,7 @@ def find_jobs(ops: Ops, loose: Loose, reverse: Bool, blocked: Blocked | None = N
     for address, count, wanted in zip(called, classes.count.tolist(), is_nfs.tolist(), strict=True):
         if wanted:
             calls[address] = calls.get(address, 0) + count
-    server = max(calls, key=lambda address: calls[address], default="")
+    server = server or max(calls, key=lambda address: calls[address], default="")
     here = ops.spread(is_nfs & np.array([address == server for address in called], dtype=np.bool_))
     names = [op_name(kind.program, kind.version, kind.op) for kind in ops.kinds]
     may_be_held = np.array([name in _MAY_BE_HELD for name in names], dtype=np.bool_)

@@ -39,6 +39,8 @@ class ServerLoad:
     # Calls of little work that waited for a thread as long as the others: what all wait for is in front of the threads,
     # and not a disk or a lock behind them.
     witnesses: int
+    servers: int = 1  # whose ops have their waits here, each by its own threads; `threads` are those of the first
+    is_whole: bool = True  # else there are more, of which the packets do not tell how long ops wait
 
 
 def server_load(
@@ -49,15 +51,17 @@ def server_load(
     details: Details | None = None,
     in_socket_ns: I64 | None = None,
     span_ns: tuple[int, int] | None = None,
+    server: str = "",
 ) -> ServerLoad:
-    """`reverse` is `nfslat.select.is_reverse` of `ops`; `hidden` the share of the ops that were not captured,
-    and of it those by the halves of ops that were.
+    """Of `server`, an address, else of the one that answered most. `reverse` is `nfslat.select.is_reverse` of `ops`;
+    `hidden` the share of the ops that were not captured, and of it those by the halves of ops that were.
 
     `details`, of the same capture, say when the server could read calls that TCP had kept back.
     `in_socket_ns` has one row an op: for how long before its first byte its reply may have stood in the server's
     socket, which is no time in a thread, and no wait for one. Only what was at the server in `span_ns` counts.
     """
-    jobs = find_jobs(ops, loose, reverse, None if details is None else details.blocked).within(span_ns)
+    blocked = None if details is None else details.blocked
+    jobs = find_jobs(ops, loose, reverse, blocked, server).within(span_ns)
     threads = threads_of(jobs)
     if in_socket_ns is not None:
         threads = _beside_socket(threads, jobs, in_socket_ns)
@@ -108,7 +112,7 @@ def of_one_client(
 
     The other arguments are those of `server_load`, of that client.
     """
-    jobs = find_jobs(ops, loose, reverse, details.blocked)
+    jobs = find_jobs(ops, loose, reverse, details.blocked, load.jobs.server)
     threads = _beside_socket(load.threads, jobs, in_socket_ns)
     if threads is load.threads:
         of_op = jobs.op != NULL
@@ -125,6 +129,19 @@ def of_one_client(
         threads = dataclasses.replace(threads, cannot=load.threads.cannot)
     queue = np.where(load.queue_ns == NULL, NULL, 0)
     return ServerLoad(load.jobs, threads, queue, queue, queue, 0)
+
+
+def beside(load: ServerLoad, other: ServerLoad) -> ServerLoad:
+    """`load` with what ops of another server waited there, by the threads of that one."""
+    load = dataclasses.replace(load, servers=load.servers + 1)
+    if other.threads.cannot:
+        return dataclasses.replace(load, is_whole=False)
+    named = ("queue_ns", "queue_with_least_ns", "queue_with_most_ns")
+    columns = {}
+    for name in named:
+        own, more = getattr(load, name), getattr(other, name)
+        columns[name] = np.where(own == NULL, more, own)
+    return dataclasses.replace(load, **columns)
 
 
 def refuted(load: ServerLoad, instead: str) -> ServerLoad:

@@ -4,7 +4,6 @@ ended, the slowest operations; keys to pause, and to write a report of the last 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -13,7 +12,6 @@ from typing import ClassVar
 
 import numpy as np
 from rich.text import Text
-from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -146,8 +144,8 @@ class Screen(App[None]):
         Binding("q,ctrl+c", "quit", "end"),
     ]
 
-    def __init__(self, stretches: Iterator[Stretch], name: str, write: Callable[[], str] | None = None) -> None:
-        """`name`: of what is looked at. `write` writes a report on the last minutes, and says where."""
+    def __init__(self, stretches: Iterator[Stretch], name: str, write: Callable[[], str]) -> None:
+        """`name`: of what is looked at. `write` asks for a report on the last minutes, and says where it will be."""
         super().__init__()
         self._stretches, self._name, self._write = stretches, name, write
         self.rows: deque[Row] = deque(maxlen=_KEPT)
@@ -198,8 +196,7 @@ class Screen(App[None]):
         self.slowest = sorted([*self.slowest, *slow], key=lambda one: -one.client_ms)[:_SLOWEST]
         answer = answer_of(row)
         if self.runs and self.runs[-1].answer == answer:
-            last = self.runs[-1]
-            self.runs[-1] = dataclasses.replace(last, end=row.end, stretches=last.stretches + 1)
+            self.runs[-1].end = row.end
         else:
             self.runs.append(Run(answer, row.begin, row.end))
         if not self.is_paused:
@@ -256,7 +253,6 @@ class Screen(App[None]):
         self.is_paused = not self.is_paused
         self._draw()
 
-    @work(thread=True, exclusive=True, group="write")
     def action_write(self) -> None:
-        """A report on the last minutes, where one can be written."""
-        self.tell("no minutes are kept to write a report of" if self._write is None else self._write())
+        """A report on the last minutes."""
+        self.notify(self._write())

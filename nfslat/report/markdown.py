@@ -25,6 +25,7 @@ _SHOWN = (
         "hangs",
         "outcomes",
         "phases",
+        "pairs",
         "brief by op",
         "brief parts",
         "brief stack",

@@ -10,7 +10,7 @@ from nfslat.report.sections.all import blocks
 from nfslat.report.text_writer import write
 
 _ASKED_FOR = ("what if", "called", "pivots", "intervals")  # nothing, unless an option asked for it
-_BRIEF = ("answer", "next", "causes", "first stack", "ops", *_ASKED_FOR, "histograms", "trust", "more")
+_BRIEF = ("answer", "next", "causes", "brief pairs", "first stack", "ops", *_ASKED_FOR, "histograms", "trust", "more")
 _BRIEF_OF_ONE = (
     "answer",
     "causes",
@@ -23,7 +23,7 @@ _BRIEF_OF_ONE = (
     "more",
 )
 _FULL = (
-    *("answer", "next", "warnings", "findings", "hangs", "phases", "stack", "what if", "evidence", "outcomes"),
+    *("answer", "next", "warnings", "findings", "hangs", "phases", "pairs", "stack", "what if", "evidence", "outcomes"),
     *("in flight", "called", "raw", "histograms"),
     *("matched", "misses", "parts", "charges", "percentiles", "pivots", "intervals", "transport", "clock"),
     *("excluded", "captures", "messages", "programs", "legend", "made by"),
@@ -34,6 +34,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "findings": ("findings",),
     "audit": ("warnings", "misses", "excluded", "captures", "messages", "programs"),
     "phases": ("phases",),
+    "pairs": ("pairs",),
     "stack": ("stack",),
     "whatif": ("what if",),
     "evidence": ("evidence",),

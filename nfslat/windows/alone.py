@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -43,6 +44,11 @@ class Alone:
     def link(self, conns: Collection[int]) -> None:
         """Connections of which it is known that the other capture has them, though its addresses may be others."""
         self._linked.update(conns)
+
+    def join(self, other: Self) -> None:
+        """Those of more windows."""
+        self.add(other._counts)
+        self.link(other._linked)
 
     def told(self, own: Sequence[Connection], other: Sequence[Connection]) -> Told:
         """`own` and `other` are all connections of both captures."""

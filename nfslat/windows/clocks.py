@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 from nfslat.answer.model import Clock, ClockStep
 from nfslat.clock.clock import Clock as Known
@@ -44,22 +45,30 @@ class Clocks:
 
     def add(self, clock: Known) -> None:
         """One more window."""
-        for at, count in enumerate((clock.rate_changes, clock.messages, clock.contradicting)):
-            self._counts[at] += count
-        if not clock.fits:
-            self._fits = False
+        one = Clocks()
+        one._counts = [clock.rate_changes, clock.messages, clock.contradicting]
+        one._fits = clock.fits
+        if clock.fits:
+            one.worst_error_ns = clock.worst_error_ns
+            one._steps = clock_of(clock).steps
+            one._first = one._last = one._best = _at(clock)
+        self.join(one)
+
+    def join(self, other: Self) -> None:
+        """More windows, which are later."""
+        self._counts = [own + more for own, more in zip(self._counts, other._counts, strict=True)]
+        self._fits &= other._fits
+        self.worst_error_ns = max(self.worst_error_ns, other.worst_error_ns)
+        first, last, best = other._first, other._last, other._best
+        if first is None or last is None or best is None:
             return
-        self.worst_error_ns = max(self.worst_error_ns, clock.worst_error_ns)
-        now = _at(clock)
-        self._steps += clock_of(clock).steps
-        between = None if self._last is None or clock.steps else _step(self._last, now)
-        if between is not None:
-            self._steps.append(between)
-        if self._first is None or clock.steps or between is not None:
-            self._first = now
-        self._last = now
-        if self._best is None or now.width_ns < self._best.width_ns:
-            self._best = now
+        between = None if self._last is None or other._steps else _step(self._last, first)
+        self._steps = [*self._steps, *other._steps, *([] if between is None else [between])]
+        if self._first is None or other._steps or between is not None:
+            self._first = first
+        self._last = last
+        if self._best is None or best.width_ns < self._best.width_ns:
+            self._best = best
 
     def report(self) -> Clock:
         """All of them. theta is that of the window which knows it best."""

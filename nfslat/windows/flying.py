@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -36,6 +36,10 @@ class Mean:
         if value is not None:
             self.total, self.weight = self.total + value * weight, self.weight + weight
 
+    def join(self, other: Self) -> None:
+        """More values."""
+        self.total, self.weight = self.total + other.total, self.weight + other.weight
+
     @property
     def value(self) -> float | None:
         """None where nothing is known."""
@@ -54,6 +58,11 @@ class _Side:
         """Those of one more window."""
         self.time_ns, self.ended = longer(self.time_ns, levels.time_ns), longer(self.ended, levels.ended)
         self.hidden.add(hidden, levels.ops)
+
+    def join(self, other: Self) -> None:
+        """Those of more windows."""
+        self.time_ns, self.ended = longer(self.time_ns, other.time_ns), longer(self.ended, other.ended)
+        self.hidden.join(other.hidden)
 
     @property
     def levels(self) -> Levels:
@@ -79,26 +88,38 @@ class Flying:
 
     def add(self, c: Analysis) -> model.InFlight:
         """One more window; what is in flight in it by itself."""
-        found, flown = inflight_of(c), c.inflight
+        found, flown, one = inflight_of(c), c.inflight, Flying()
         took_ns, ops = float(c.client_srt_ns.sum()), len(c.matched)
         for name, seen in (("server", flown.server), ("client", flown.client)):
-            self._sides[name].add(seen.levels, seen.hidden)
-        self._sessions = fold([*self._sessions, *found.sessions])
-        self._caps = fold([*self._caps, *found.caps])
-        self._mounts = fold([*self._mounts, *found.client.mounts])
+            one._sides[name].add(seen.levels, seen.hidden)
+        one._sessions, one._caps, one._mounts = found.sessions, found.caps, found.client.mounts
         server = dataclasses.replace(found.server, levels=[])
-        said = "limited" if server.limited else "free" if server.cannot is None else "cannot"
-        before = self._threads.get(said)
-        most = (server, took_ns) if before is None or took_ns > before[1] else before[:2]
-        self._threads[said] = (*most, took_ns + (before[2] if before else 0.0))
-        if self._client is None or took_ns > self._client[1]:
-            self._client = dataclasses.replace(found.client, levels=[], mounts=[]), took_ns
-        for name in _ADDED:
-            self._counts[name] += getattr(server, name)
-        for mean, end in zip(self._queue_range, server.queue_range_ms or (None, None), strict=True):
+        one._threads[_said(server)] = server, took_ns, took_ns
+        one._client = dataclasses.replace(found.client, levels=[], mounts=[]), took_ns
+        one._counts = {name: getattr(server, name) for name in _ADDED}
+        for mean, end in zip(one._queue_range, server.queue_range_ms or (None, None), strict=True):
             mean.add(end, ops)
-        self._waiting.add(server.waiting_share, ops)
+        one._waiting.add(server.waiting_share, ops)
+        self.join(one)
         return found
+
+    def join(self, other: Self) -> None:
+        """More windows."""
+        for name, side in other._sides.items():
+            self._sides[name].join(side)
+        self._sessions = fold([*self._sessions, *other._sessions])
+        self._caps = fold([*self._caps, *other._caps])
+        self._mounts = fold([*self._mounts, *other._mounts])
+        for said, (server, most_ns, all_ns) in other._threads.items():
+            before = self._threads.get(said)
+            most = (server, most_ns) if before is None or most_ns > before[1] else before[:2]
+            self._threads[said] = (*most, all_ns + (before[2] if before else 0.0))
+        if other._client is not None and (self._client is None or other._client[1] > self._client[1]):
+            self._client = other._client
+        for name, count in other._counts.items():
+            self._counts[name] += count
+        for mean, more in zip((*self._queue_range, self._waiting), (*other._queue_range, other._waiting), strict=True):
+            mean.join(more)
 
     def report(self, total: Sums, server_ms: float) -> model.InFlight | None:
         """Of all ops; `server_ms` is their mean at the server. None where there is none."""
@@ -137,3 +158,8 @@ class Flying:
         """The window that is most like what is said of most of the time, where anything is."""
         told = {said: one for said, one in self._threads.items() if said != "cannot"} or self._threads
         return max(told.values(), key=lambda one: one[2])[0]
+
+
+def _said(server: model.ServerInFlight) -> str:
+    """Of its threads."""
+    return "limited" if server.limited else "free" if server.cannot is None else "cannot"

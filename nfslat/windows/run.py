@@ -15,10 +15,11 @@ from nfslat.figures.audit.pair import exchanged
 from nfslat.figures.objectives import Slo
 from nfslat.kernels.memory import give_back
 from nfslat.model.units import NS_PER_S
+from nfslat.windows.analysed import analysed
 from nfslat.windows.counted import Counted
 from nfslat.windows.pairs import Exchanged, pairs
 from nfslat.windows.report import report_of
-from nfslat.windows.whole import Whole
+from nfslat.windows.whole import SIDES, Whole
 
 LEAST_OPS = 100_000  # slow ops that are rare, threads and slots need many to be told
 MANY_OPS = 200_000  # of a window, where nothing was asked for: enough to judge by, and little memory
@@ -84,15 +85,16 @@ def _read(
             Counted(of_server, "server", tool.srt),
             Counted(of_client, "client", tool.srt, least_ops=size.least_ops, least_ns=size.width_ns),
         )
-        whole = Whole(*sides)
+        gaps = {name: side.gaps for name, side in zip(SIDES, sides, strict=True)}
+        whole = Whole({name: side.counts for name, side in zip(SIDES, sides, strict=True)})
         for pair in pairs(*sides, tool.srt, may_swap=may_swap):
-            whole.add(pair)
+            whole.add(pair, None if pair.found is None else analysed(pair.found, pair, gaps))
             del pair  # before the next one is made
             give_back()
             now = of_server.bytes + of_client.bytes
             progress(now - read)
             read = now
-        whole.end()
+        whole.end(sides[0].drain())
     finally:
         of_server.close()
         of_client.close()

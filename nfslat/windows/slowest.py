@@ -6,6 +6,9 @@ at, then every fourth, and so on: what is kept is the slowest 1 % of an even sam
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Self
+
 import numpy as np
 import numpy.typing as npt
 
@@ -25,9 +28,10 @@ class Slowest:
     """`columns` has a row for each of the above, then for each of `PART_NAMES`; int64, ns but for the numbers of
     stretches and of ops. A wait for a thread that is not known is NULL."""
 
-    def __init__(self, most: int = _MOST) -> None:
-        """Of no ops; `most` are kept."""
+    def __init__(self, most: int = _MOST, *, is_even: bool = False) -> None:
+        """Of no ops; `most` are kept. `is_even`: of an even sample all, so that it can be merged with others."""
         self._most = most
+        self._share = 1.0 if is_even else _SHARE
         self._kept: I64 = np.zeros((_ROWS, 0), dtype=np.int64)
         self._ops = 0
         self._each = 1  # one of so many is looked at
@@ -52,11 +56,25 @@ class Slowest:
         found[STRETCH], found[ORDER] = stretch[rows], first + rows
         found[PARTS:] = c.parts.all_ns(rows)
         self._kept = np.concatenate([self._kept, found], axis=1)
-        while self._ops * _SHARE / self._each > self._most:
+        while self._ops * self._share / self._each > self._most:
             self._each *= 2
             self._kept = self._kept[:, self._kept[ORDER] % self._each == 0]
         if self._kept.shape[1] > self._most:
             self._kept = self._kept[:, np.argpartition(self._kept[CLIENT], -self._most)[-self._most :]]
+
+    @classmethod
+    def merge(cls, some: Sequence[Self]) -> Self:
+        """Of even samples, in their order: as even as the one that is thinnest."""
+        whole = cls(sum(one._most for one in some), is_even=True)
+        whole._each = max(one._each for one in some)
+        parts = []
+        for one in some:
+            kept = one._kept[:, one._kept[ORDER] % whole._each == 0]
+            kept[ORDER] += whole._ops
+            whole._ops += one._ops
+            parts.append(kept)
+        whole._kept = np.concatenate(parts, axis=1)
+        return whole
 
     @property
     def ops(self) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Self
 
 import numpy as np
 
@@ -28,9 +30,8 @@ from nfslat.model.tables import I64, Miss
 from nfslat.results import Analysis
 from nfslat.select import Filters
 from nfslat.windows.alone import Alone, by_connection
-from nfslat.windows.analysed import analysed
 from nfslat.windows.clocks import Clocks
-from nfslat.windows.counted import Counted
+from nfslat.windows.counts import Counts
 from nfslat.windows.flying import Flying
 from nfslat.windows.fold import fold
 from nfslat.windows.judged import Judgement
@@ -52,11 +53,12 @@ _ENOUGH = 1000  # ops of a part of a window that is judged by itself
 class Whole:
     """Of all windows so far; fields are what `nfslat.windows.report` makes the report of."""
 
-    def __init__(self, server: Counted, client: Counted) -> None:
-        """Of none."""
-        self.sides = {"server": server, "client": client}
+    def __init__(self, sides: Mapping[str, Counts], first: int = 0, most_slow: int | None = None) -> None:
+        """Of none; `sides` are what is counted of both captures, by side. Its stretches are numbered from `first` on.
+        `most_slow`: of so many ops all are kept, so that what is slowest can be told of several that are merged."""
+        self.sides = sides
         self.windows = 0  # with matched ops
-        self.stretches = 0  # of windows in which response times change, each
+        self.stretches = first  # of windows in which response times change, each
         self.matched = 0
         self.untimed = 0
         self.unmatched: dict[str, Counter[str]] = {name: Counter() for name in SIDES}
@@ -65,7 +67,7 @@ class Whole:
         self.conns: dict[str, set[int]] = {name: set() for name in SIDES}  # connections with matched ops
         self.by_op: dict[Key, Sums] = {}
         self.parts: dict[str, Sketch] = {}
-        self.slowest = Slowest()
+        self.slowest = Slowest() if most_slow is None else Slowest(most_slow, is_even=True)
         self.runs: list[Judgement] = []  # windows in a row of which the same is said
         self.clocks = Clocks()
         self.flying = Flying()
@@ -81,14 +83,13 @@ class Whole:
         self.remarks: list[str] = []  # of the window that has most of the time, what holds beyond it
         self._most_ns = 0.0
 
-    def add(self, pair: Pair) -> None:
-        """One more window."""
+    def add(self, pair: Pair, c: Analysis | None) -> None:
+        """One more window; `c` is its analysis, where it has ops in both captures."""
         self._alone["server"].add(pair.unmatched)
         self.unmatched["server"][Miss.OUTSIDE_OVERLAP.name] += pair.outside
-        if pair.found is None:
+        if c is None or pair.found is None:
             self._add_unmatched(pair)
             return
-        c = analysed(pair.found, pair, {name: one.gaps for name, one in self.sides.items()})
         # Of `pair.found`: a call that hangs was sent in an earlier window.
         hangs = hangs_of_two(pair.found, Filters())
         self.hangs = None if self.hangs is None or hangs is None else listed([*self.hangs, *hangs])
@@ -98,14 +99,65 @@ class Whole:
         self._add_tcp(c, transport, stretch)
         self.windows += 1
 
-    def end(self) -> None:
-        """What the server's capture has beyond the client's is read, and counted; and what has no partner."""
-        self.unmatched["server"][Miss.OUTSIDE_OVERLAP.name] += self.sides["server"].drain()
+    def end(self, outside: int = 0) -> None:
+        """What has no partner is counted; `outside`: ops that the server's capture has beyond the client's."""
+        self.unmatched["server"][Miss.OUTSIDE_OVERLAP.name] += outside
         for name, other in (("server", "client"), ("client", "server")):
             told = self._alone[name].told(self.sides[name].connections, self.sides[other].connections)
             self.unmatched[name][_NOT_CAPTURED[name].name] += told.not_captured
             self.unmatched[name][Miss.CONNECTION_UNMATCHED.name] += told.of_others
             self.alone[name] += told.not_captured + told.of_others - told.of_strangers
+
+    @classmethod
+    def merge(cls, some: Sequence[Self]) -> Self:
+        """Of windows in their order, each with its own `first` and with `most_slow`; none of them has ended. Raises
+        ``IndexError`` where there are none."""
+        whole = cls({name: Counts.merge([one.sides[name] for one in some]) for name in SIDES})
+        for one in some:
+            whole._join(one)
+        if known := [one.slowest for one in some]:
+            whole.slowest = Slowest.merge(known)
+        for key in dict.fromkeys(key for one in some for key in one.by_op):
+            whole.by_op[key] = Sums.merge([one.by_op[key] for one in some if key in one.by_op])
+        for name in PART_NAMES:
+            parts = [one.parts[name] for one in some if name in one.parts]
+            whole.parts |= {name: Sketch.merge(parts)} if parts else {}
+        return whole
+
+    def _join(self, other: Self) -> None:
+        """What is not merged at once."""
+        self.windows += other.windows
+        self.matched += other.matched
+        self.untimed += other.untimed
+        self.alone += other.alone
+        for name in SIDES:
+            self.unmatched[name] += other.unmatched[name]
+            self._alone[name].join(other._alone[name])
+            self.conns[name] |= other.conns[name]
+            self.audits[name] = fold([*self.audits[name], *other.audits[name]])
+            if (unseen := other.unseen[name]) is not None:
+                self.unseen[name] = _both(self.unseen[name], unseen)
+        for now in other.runs:
+            self._keep(now)
+        self.clocks.join(other.clocks)
+        self.flying.join(other.flying)
+        if other.charges is None or self.charges is None:
+            self.charges = None
+        else:
+            for cause, (ops, ms) in other.charges.items():
+                sums = self.charges.setdefault(cause, [0, 0.0])
+                sums[0] += ops
+                sums[1] += ms
+                self.slow_charges[cause] |= other.slow_charges[cause]
+        known = self.transport is not None and other.transport is not None
+        self.transport = joined(self.transport or (), other.transport or ()) if known else None
+        hangs = None if self.hangs is None or other.hangs is None else [*self.hangs, *other.hangs]
+        self.hangs = None if hangs is None else listed(hangs)
+        self.tried_again = fold([*self.tried_again, *other.tried_again])
+        self.recoveries = [*self.recoveries, *other.recoveries][:_MOST_RECOVERIES]
+        self.audit = fold([*self.audit, *other.audit])
+        if other._most_ns > self._most_ns:
+            self._most_ns, self.remarks = other._most_ns, other.remarks
 
     def _add_unmatched(self, pair: Pair) -> None:
         """No op of the client's is in the server's capture."""

@@ -5,13 +5,14 @@
 #    source ~/.local/share/bash_completion/nfslat
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_nfslat_subparsers=(capture show extract diff fleet live transport packets stack tune)
+_shtab_nfslat_subparsers=(capture show extract diff fleet series live transport packets stack tune)
 
 _shtab_nfslat_capture_option_strings=(-h --help --server --client --seconds --out --discard --yes --force --ssh --port --snaplen --server-addr --client-addr --only-client --server-interface --client-interface --max-mb --keep-free-mb --dir --full --sections --hist --markdown --html --png --json --csv --parquet --ops-parquet --perfetto --missed --files --overwrite --anonymize -q --quiet --by --interval --slowest --name-encoding --srt --window --app-ms --storage-ms --thread-ms --threads --sessions --slo --fail-on --what-if --server-snapshot --client-snapshot --evidence)
 _shtab_nfslat_show_option_strings=(-h --help --engine --no-swap --slowest --xid --name-encoding --json -q --quiet --op --client-addr --server-addr --port --start --end --all-programs --overwrite)
 _shtab_nfslat_extract_option_strings=(-h --help --engine --no-swap --slowest --xid --out --context --anonymize --json -q --quiet --op --client-addr --server-addr --port --start --end --all-programs --overwrite)
 _shtab_nfslat_diff_option_strings=(-h --help --before --after --split --check --json --engine -q --quiet --op --client-addr --server-addr --port --start --end --all-programs --overwrite)
 _shtab_nfslat_fleet_option_strings=(-h --help --manifest --out --show --json --html --markdown --fail-on --all-clients -q --quiet --workers --worker-memory --scheduler --dashboard --tls-ca-file --tls-cert --tls-key --insecure --overwrite)
+_shtab_nfslat_series_option_strings=(-h --help --runs --unit --json --html --png --markdown --engine -q --quiet --op --client-addr --server-addr --port --start --end --all-programs --overwrite)
 _shtab_nfslat_live_option_strings=(-h --help --server --client --follow --max-cpu --force --ssh --port --snaplen --server-addr --client-addr --only-client --server-interface --client-interface --interval --metrics --metrics-port --json --overwrite)
 _shtab_nfslat_transport_option_strings=(-h --help --port --stream --top --sqlnet-trace --json -q --quiet --overwrite)
 _shtab_nfslat_packets_option_strings=(-h --help --row --rows --array-size --sdu --sdu-header --fetch-header --rsize --wsize --bytes --rpc-header --mss --ip-tcp-header --ethernet-header --rtt-ms --json --overwrite)
@@ -50,6 +51,11 @@ _shtab_nfslat_fleet___out_COMPGEN=_shtab_compgen_dirs
 _shtab_nfslat_fleet___show_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_fleet___json_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_fleet___html_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_series_pos_0_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_series___runs_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_series___json_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_series___html_COMPGEN=_shtab_compgen_files
+_shtab_nfslat_series___png_COMPGEN=_shtab_compgen_dirs
 _shtab_nfslat_live_pos_0_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_live___metrics_COMPGEN=_shtab_compgen_files
 _shtab_nfslat_live___json_COMPGEN=_shtab_compgen_files
@@ -84,11 +90,12 @@ _shtab_nfslat_show___engine_choices=(native tshark)
 _shtab_nfslat_extract___engine_choices=(native tshark)
 _shtab_nfslat_diff___engine_choices=(native tshark)
 _shtab_nfslat_fleet___fail_on_choices=(fault undecided)
+_shtab_nfslat_series___engine_choices=(native tshark)
 _shtab_nfslat_stack___nfs_choices=(3 4.0 4.1 4.2)
 _shtab_nfslat_stack___server_system_choices=(linux solaris freebsd aix)
 _shtab_nfslat_stack___client_system_choices=(linux solaris freebsd aix)
 _shtab_nfslat_pos_0_COMPGEN=_shtab_compgen_files
-_shtab_nfslat_pos_0_choices=(capture show extract diff fleet live transport packets stack tune)
+_shtab_nfslat_pos_0_choices=(capture show extract diff fleet series live transport packets stack tune)
 _shtab_nfslat___engine_choices=(native tshark)
 _shtab_nfslat___by_choices=(size client server connection file uid second slot)
 _shtab_nfslat___srt_choices=(nfslat tshark first)
@@ -143,6 +150,14 @@ _shtab_nfslat_fleet___quiet_nargs=0
 _shtab_nfslat_fleet___dashboard_nargs=0
 _shtab_nfslat_fleet___insecure_nargs=0
 _shtab_nfslat_fleet___overwrite_nargs=0
+_shtab_nfslat_series_pos_0_nargs='*'
+_shtab_nfslat_series__h_nargs=0
+_shtab_nfslat_series___help_nargs=0
+_shtab_nfslat_series___markdown_nargs=0
+_shtab_nfslat_series__q_nargs=0
+_shtab_nfslat_series___quiet_nargs=0
+_shtab_nfslat_series___all_programs_nargs=0
+_shtab_nfslat_series___overwrite_nargs=0
 _shtab_nfslat_live_pos_0_nargs='*'
 _shtab_nfslat_live__h_nargs=0
 _shtab_nfslat_live___help_nargs=0

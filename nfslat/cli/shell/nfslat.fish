@@ -50,8 +50,8 @@ function _shtab_nfslat_using
   test "$_shtab_nfslat_cmdpath" = "$argv"
 end
 
-set -g _shtab_nfslat_commands capture show extract diff fleet live transport packets stack tune
-set -g _shtab_nfslat_opts_with_value --after --app-ms --array-size --before --by --bytes --check --client --client-addr --client-interface --client-ms --client-snapshot --client-system --completion --csv --dir --end --engine --ethernet-header --evidence --fail-on --fetch-header --files --html --interval --ip-tcp-header --json --keep-free-mb --manifest --max-cpu --max-mb --metrics --metrics-port --missed --mss --name-encoding --nfs --op --ops-parquet --out --parquet --perfetto --png --port --row --rows --rpc-header --rsize --rtt-ms --scheduler --sdu --sdu-header --seconds --sections --server --server-addr --server-interface --server-ms --server-snapshot --server-system --sessions --show --slo --slots --slowest --snaplen --split --sqlnet-trace --srt --ssh --start --storage-ms --stream --thread-ms --threads --tls-ca-file --tls-cert --tls-key --top --what-if --window --worker-memory --workers --wsize --xid
+set -g _shtab_nfslat_commands capture show extract diff fleet series live transport packets stack tune
+set -g _shtab_nfslat_opts_with_value --after --app-ms --array-size --before --by --bytes --check --client --client-addr --client-interface --client-ms --client-snapshot --client-system --completion --csv --dir --end --engine --ethernet-header --evidence --fail-on --fetch-header --files --html --interval --ip-tcp-header --json --keep-free-mb --manifest --max-cpu --max-mb --metrics --metrics-port --missed --mss --name-encoding --nfs --op --ops-parquet --out --parquet --perfetto --png --port --row --rows --rpc-header --rsize --rtt-ms --runs --scheduler --sdu --sdu-header --seconds --sections --server --server-addr --server-interface --server-ms --server-snapshot --server-system --sessions --show --slo --slots --slowest --snaplen --split --sqlnet-trace --srt --ssh --start --storage-ms --stream --thread-ms --threads --tls-ca-file --tls-cert --tls-key --top --unit --what-if --window --worker-memory --workers --wsize --xid
 
 complete -c nfslat -e
 complete -c nfslat -f
@@ -234,6 +234,25 @@ complete -c nfslat -n '_shtab_nfslat_using fleet' -l tls-key -x -d 'and its key,
 complete -c nfslat -n '_shtab_nfslat_using fleet' -l insecure -d 'a scheduler without TLS: it may run code here'
 complete -c nfslat -n '_shtab_nfslat_using fleet' -l overwrite -d 'replace files that nfslat did not write as the same kind of output'
 complete -c nfslat -n '_shtab_nfslat_using fleet; and test $_shtab_nfslat_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'captures of the server, of its clients, or both: files, folders, quoted globs, URLs (s3, sftp, http ...)'
+complete -c nfslat -n '_shtab_nfslat_using; and test $_shtab_nfslat_npos -eq 0' -a series -d 'Runs of one load that is made larger step by step (1, 8, 16, 32, 64 users): say'
+complete -c nfslat -n '_shtab_nfslat_using series' -s h -l help -d 'show this help message and exit'
+complete -c nfslat -n '_shtab_nfslat_using series' -l runs -xka "(__fish_complete_path (commandline -ct))" -d 'TOML or CSV that lists the runs: load, run (or server and client), app_ms, storage_ms, name'
+complete -c nfslat -n '_shtab_nfslat_using series' -l unit -x -d 'what the loads count: users, threads, jobs'
+complete -c nfslat -n '_shtab_nfslat_using series' -l json -xka "(__fish_complete_path (commandline -ct))" -d 'write the answer as JSON to FILE; - is standard output'
+complete -c nfslat -n '_shtab_nfslat_using series' -l html -xka "(__fish_complete_path (commandline -ct))" -d 'write it as one page with pictures, for browser and mail'
+complete -c nfslat -n '_shtab_nfslat_using series' -l png -xka "(__fish_complete_directories)" -d 'write the pictures to files in DIR, for tickets'
+complete -c nfslat -n '_shtab_nfslat_using series' -l markdown -d 'print it as Markdown, for tickets'
+complete -c nfslat -n '_shtab_nfslat_using series' -l engine -xka "native tshark" -d 'what decodes captures: nfslat'"'"'s own decoder or Wireshark'"'"'s tshark'
+complete -c nfslat -n '_shtab_nfslat_using series' -s q -l quiet -d 'no progress bar'
+complete -c nfslat -n '_shtab_nfslat_using series' -l op -x -d 'operations, for example READ,WRITE'
+complete -c nfslat -n '_shtab_nfslat_using series' -l client-addr -x -d 'NFS client; repeatable'
+complete -c nfslat -n '_shtab_nfslat_using series' -l server-addr -x -d 'NFS server; repeatable'
+complete -c nfslat -n '_shtab_nfslat_using series' -l port -x -d 'port that was called'
+complete -c nfslat -n '_shtab_nfslat_using series' -l start -x -d 'calls from here on: seconds after the client capture'"'"'s first packet (12.5, 2m), or 2026-01-31T12:00:05Z'
+complete -c nfslat -n '_shtab_nfslat_using series' -l end -x -d 'calls before this time'
+complete -c nfslat -n '_shtab_nfslat_using series' -l all-programs -d 'also MOUNT, NLM, NSM, portmap, NFSACL, callbacks'
+complete -c nfslat -n '_shtab_nfslat_using series' -l overwrite -d 'replace files that nfslat did not write as the same kind of output'
+complete -c nfslat -n '_shtab_nfslat_using series; and test $_shtab_nfslat_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'LOAD=RUN (8=eight/), or RUN alone; each as nfslat diff takes it'
 complete -c nfslat -n '_shtab_nfslat_using; and test $_shtab_nfslat_npos -eq 0' -a live -d 'What happens, stretch by stretch, while both captures are being made, or in'
 complete -c nfslat -n '_shtab_nfslat_using live' -s h -l help -d 'show this help message and exit'
 complete -c nfslat -n '_shtab_nfslat_using live' -l server -x -d 'capture there by ssh, user@host; iface:eth0 is an interface of this machine'

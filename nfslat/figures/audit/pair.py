@@ -134,6 +134,7 @@ def remarks(c: Analysis, *, application_known: bool) -> list[str]:
         )
     if not application_known:
         out += above_the_wire(c)
+    out += _moved(c)
     for name in _SIDES:
         if count := strangers(c, name):
             who = [f"{host} ({ops:,} ops, {share * 100:.1f} %)" for host, ops, share in stranger_hosts(c, name)]
@@ -155,6 +156,20 @@ def remarks(c: Analysis, *, application_known: bool) -> list[str]:
             f"{retransmitted} ops were retransmitted by RPC (timeo ran out, or a new connection); their client SRT "
             "counts from the first transmission"
         )
+    return out
+
+
+def _moved(c: Correlation) -> list[str]:
+    """Clocks of several hosts in one capture."""
+    out = []
+    for name, by_ns in c.moved_ns.items():
+        away = [f"{host} {to_s(ns):+,.3f} s" for host, ns in by_ns.items() if ns]
+        if away:
+            first = next(host for host, ns in by_ns.items() if not ns)
+            out.append(
+                f"the {name}'s capture has the clocks of several hosts, which were put on that of {first}: "
+                f"{_some(away)}"
+            )
     return out
 
 

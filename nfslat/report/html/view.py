@@ -25,7 +25,7 @@ _SECTIONS = {
     "warnings": ("warnings",), "one_side": ("one side",), "outcomes": ("outcomes",), "in_flight": ("in flight",),
     "parts": ("parts", "percentiles"), "misses": ("misses",), "clock": ("clock",),
     "transport": ("charges", "transport"), "hangs": ("hangs",), "what_if": ("what if",), "evidence": ("evidence",),
-    "messages": ("messages", "programs"), "phases": ("phases",), "excluded": ("excluded",),
+    "messages": ("messages", "programs"), "phases": ("phases",), "pairs": ("pairs",), "excluded": ("excluded",),
 }  # fmt: skip
 _MOST_INTERVALS = 1500  # rows; of more, those of all operations together are shown
 _MOST_OF_ALL = 3600

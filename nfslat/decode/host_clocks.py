@@ -1,0 +1,68 @@
+"""One capture made of several hosts' -> the same with all its instants on one of their clocks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from nfslat.decode.capture import Source
+from nfslat.model.decoded import Decoded
+from nfslat.model.details import Details
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I64, Connection, Table
+
+_TOOK = frozenset("zero_window_ns stalled_ns rtt_sum_ns rtt_min_ns rtt_max_ns".split())  # no instants
+T = TypeVar("T", bound=Table)
+
+
+def moved(decoded: Decoded, by_ns: Mapping[str, int]) -> Decoded:
+    """What is of connections with a host that `by_ns` has, by address, is so much earlier. Segments are left out."""
+    ops, loose, details = decoded.ops, decoded.loose, decoded.details
+    of_conn = np.array([_of(ends, by_ns) for ends in ops.connections], dtype=np.int64)
+    later = of_conn[ops.conn]
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(Details):
+        table = getattr(details, field.name)
+        if isinstance(table, Table) and any(map(_is_instant, table.columns())):
+            conn = table.conn if hasattr(table, "conn") else ops.conn[table.op]  # type: ignore[attr-defined]
+            found[field.name] = _earlier(table, of_conn[conn])
+    first_ns, last_ns = decoded.first_ns, decoded.last_ns
+    tcp = found["tcp"]
+    if len(tcp):
+        first_ns, last_ns = int(tcp.first_ns.min()), int(tcp.last_ns.max())
+    elif len(ops):
+        first_ns, last_ns = int((ops.t0 - later).min()), int((ops.t3 - later).max())
+    return dataclasses.replace(
+        decoded,
+        ops=dataclasses.replace(ops, **{name: getattr(ops, name) - later for name in ("t0", "t1", "t2", "t3")}),
+        loose=_earlier(loose, of_conn[loose.conn]),
+        details=dataclasses.replace(details, **found),
+        first_ns=first_ns,
+        last_ns=last_ns,
+        segments=[],
+    )
+
+
+def ran(source: Source, decoded: Decoded) -> Source:
+    """Files of which nobody knows any more when each ran: while there were packets in any."""
+    first_ns, last_ns = decoded.first_ns, decoded.last_ns
+    files = tuple(dataclasses.replace(one, first_ns=first_ns, last_ns=last_ns) for one in source.files)
+    return dataclasses.replace(source, files=files)
+
+
+def _of(ends: Connection, by_ns: Mapping[str, int]) -> int:
+    return next((by_ns[host] for host in (ends.addr_a, ends.addr_b) if host in by_ns), 0)
+
+
+def _is_instant(name: str) -> bool:
+    return name.endswith("_ns") and name not in _TOOK
+
+
+def _earlier(table: T, by_ns: I64) -> T:
+    columns = {name: getattr(table, name) for name in table.columns() if _is_instant(name)}
+    return dataclasses.replace(
+        table, **{name: np.where(column == NULL, NULL, column - by_ns) for name, column in columns.items()}
+    )

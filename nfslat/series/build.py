@@ -1,0 +1,116 @@
+"""Runs that were asked for -> the answer of `nfslat series`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from nfslat import __version__
+from nfslat.diff import coarse, compare, judge, reports, verdict
+from nfslat.diff.read import from_captures, from_file
+from nfslat.diff.runs import Run
+from nfslat.errors import InputError
+from nfslat.select import Filters
+from nfslat.series import growth
+from nfslat.series.case import with_idle_threads
+from nfslat.series.inputs import Asked, Listed
+from nfslat.series.model import SCHEMA, Series, Step, Verdict
+from nfslat.series.points import Measured, measured, point
+
+
+def read(one: Asked, filters: Filters, *, engine: str | None, quiet: bool) -> Measured:
+    """Its file, its folder or its two captures. Raises as `nfslat.diff.read` does."""
+    if len(one.files) > 1:
+        run = from_captures(one.files, filters, engine=engine, quiet=quiet, name=one.name)
+    else:
+        run = from_file(one.files[0], filters, engine=engine, quiet=quiet)
+    if not run.figures:
+        raise InputError(f"{one.name}: no ops")
+    return measured(run, one)
+
+
+def series(listed: Listed, runs: Sequence[Measured], command: str) -> Series:
+    """All that is said of the runs, which are in the order of `listed`."""
+    runs = with_idle_threads(runs)
+    top = "application" if all(one.application_ms is not None for one in runs) else "client"
+    stored = all(one.storage_ms is not None for one in runs)
+    waits = all(one.queue_ms is not None for one in runs)
+    bottom = "storage" if stored else "in_thread" if waits else "server"
+    points = [point(one, top, bottom) for one in runs]
+    steps = []
+    loads = {one.load for one in points}
+    if None in loads or len(loads) < 2:
+        steps = [_step(a.run, b.run, a.asked.name, b.asked.name) for a, b in itertools.pairwise(runs)]
+        found = growth.Found(_of_steps(steps), [], [])
+    else:
+        found = growth.verdict(points, runs, top, bottom, listed.unit)
+    return Series(
+        schema=SCHEMA,
+        nfslat=__version__,
+        command=command,
+        unit=listed.unit,
+        top=top,
+        bottom=bottom,
+        verdict=found.verdict,
+        points=points,
+        growth=found.growth,
+        fits=found.fits,
+        steps=steps,
+        notes=_notes(runs, top, bottom, waits=waits),
+    )
+
+
+def _step(a: Run, b: Run, name_a: str, name_b: str) -> Step:
+    if a.single is not None and b.single is not None:
+        method, found = "slices", compare.compare(a.single, b.single)
+    else:
+        method, found = "summaries", coarse.compare(a, b)
+    changed = reports.findings(a.report, b.report) if a.report is not None and b.report is not None else []
+    said = verdict.verdict(found, changed, method)
+    return Step(name_a, name_b, said.change, said.layer, said.cause, said.text)
+
+
+def _of_steps(steps: Sequence[Step]) -> Verdict:
+    """Of runs without loads: which of them differ from the one before."""
+    moved = [one for one in steps if one.change in ("slower", "faster", "mixed")]
+    sure = "high" if moved else "medium"
+    named = "; ".join(f"{one.b} is {one.change} than {one.a}" for one in moved[:5])
+    named += f"; and {len(moved) - 5} more" if len(moved) > 5 else ""
+    text = f"{named}." if moved else "No run is certainly slower or faster than the one before it."
+    text += " Without loads nothing can be said of growth: give them (8=RUN)."
+    return Verdict("no-loads", sure, None, None, None, None, None, None, None, None, None, text)
+
+
+def _notes(runs: Sequence[Measured], top: str, bottom: str, *, waits: bool) -> list[str]:
+    said = []
+    if top == "client" and any(one.application_ms is not None for one in runs):
+        said.append(
+            "The application's latency is known of some runs only, so it is in no sum: give it for all (app_ms)."
+        )
+    elif top == "client":
+        said.append(
+            "Without the application's latency (app_ms) what waits above the client's wire, as for a slot, is not seen."
+        )
+    if bottom != "storage" and any(one.storage_ms is not None for one in runs):
+        said.append("The storage's latency is known of some runs only: a thread's time stands for it.")
+    if not waits:
+        names = ", ".join(one.asked.name for one in runs if one.queue_ms is None)
+        said.append(f"Packets do not tell the wait for a thread in: {names}. It is in the time at the server there.")
+    if any(one.error_ms is None for one in runs):
+        said.append(
+            "Reports hold no single ops, and short runs too few: shapes are judged by how the runs scatter about them. "
+            "Captures and --csv files say how well each mean is known."
+        )
+    first = runs[0]
+    for one in runs[1:]:
+        labels = list(dict.fromkeys(each.op for run in (first.run, one.run) for each in run.figures))
+        counts = [[sum(e.count for e in run.figures if e.op == op) for op in labels] for run in (first.run, one.run)]
+        for text in judge.other_load(labels, *counts):
+            named = text.replace(" of A", f" of {first.asked.name}").replace(" of B", f" of {one.asked.name}")
+            named = named.replace(" in A", f" in {first.asked.name}").replace(" in B", f" in {one.asked.name}")
+            said.append(f"Another mix of operations: {named}.")
+    for one in runs:
+        host, error_ms = one.run.inferred
+        if host:
+            said.append(f"{one.asked.name}: the {host}'s times are inferred, means to within {error_ms:.3g} ms.")
+    return said

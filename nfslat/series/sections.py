@@ -1,0 +1,153 @@
+"""A `Series` -> blocks: the answer, a picture of bars, the runs, what grows, and how well the shapes fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from nfslat.answer.words import ms, percent
+from nfslat.report.blocks import Block, Cell, Fitted, Gap, Item, Lines, Prose, Table, Title
+from nfslat.report.markdown import paragraphs
+from nfslat.report.text_layout import plain, shorten
+from nfslat.report.text_writer import write
+from nfslat.series.model import Point, Series
+from nfslat.series.words import WHAT, amount
+
+# From the application down; characters that tell from each other without colours.
+MARKS = {"above": "a", "network": "n", "queue": "w", "beyond": "b", "in_thread": "#"}
+_NAMES, _UNIT = 12, 10  # columns of a name, and of a unit
+_HEADS = {"above": "above\nwire", "network": "net-\nwork", "queue": "wait for\nthread", "beyond": "beyond\nstorage"}
+_BOTTOM = {"in_thread": "in a\nthread", "storage": "storage", "server": "server"}
+_SHAPES = {"level": "level", "line": "grows from the first load on", "bend": "level, then grows"}
+
+
+def render(found: Series, *, width: int = 80, color: bool = False) -> str:
+    """All of it, as text of at most `width` columns."""
+    return write(blocks(found), width=width, color=color)
+
+
+def markdown(found: Series) -> str:
+    """The same for a ticket: the answer is its title."""
+    shown = [Title(found.verdict.text), *list(blocks(found))[1:]]
+    return "\n\n".join([*paragraphs(shown), f"nfslat {found.nfslat}"]).replace("### ", "## ", 1) + "\n"
+
+
+def blocks(found: Series) -> Iterator[Block]:
+    """In the order of the text."""
+    yield Prose(found.verdict.text, style="bold")
+    yield Prose(f"Confidence is {found.verdict.confidence}.")
+    if found.verdict.next is not None:
+        yield Prose(f"Measure next: {found.verdict.next}.")
+    yield Fitted(lambda width: _bars(found, width))
+    yield from runs_section(found)
+    yield from growth_section(found)
+    yield from steps_section(found)
+    if found.notes:
+        yield Gap()
+    for note in found.notes:
+        yield Item(note)
+
+
+def parts(found: Series, point: Point) -> dict[str, float]:
+    """What a mean consists of, from the application to the storage."""
+    top = point.application_ms if found.top == "application" and point.application_ms is not None else None
+    queue = point.queue_ms if found.bottom != "server" and point.queue_ms is not None else 0.0
+    in_thread = point.server_ms - queue
+    stored = point.storage_ms if found.bottom == "storage" and point.storage_ms is not None else None
+    return {
+        **({} if top is None else {"above": top - point.client_ms}),
+        "network": point.network_ms,
+        **({} if found.bottom == "server" else {"queue": queue}),
+        **({} if stored is None else {"beyond": in_thread - stored}),
+        "in_thread": in_thread if stored is None else stored,
+    }
+
+
+def label(found: Series, point: Point) -> str:
+    """A run, by its load where it has one."""
+    return amount(point.load) if point.load is not None else shorten(plain(point.name), _NAMES)
+
+
+def words(found: Series) -> dict[str, str]:
+    """Part -> what the reader of this series calls it."""
+    names = {"storage": "storage", "server": "at the server", "in_thread": WHAT["in_thread"]}
+    return {**WHAT, "in_thread": names[found.bottom]}
+
+
+def _bars(found: Series, width: int) -> Iterator[Block]:
+    """A bar for each run, as long as its latency, of the letters of its parts."""
+    rows = [(label(found, point), parts(found, point)) for point in found.points]
+    most = max((math.fsum(max(value, 0.0) for value in of.values()) for _, of in rows), default=0.0)
+    left = max([len(found.unit), *(len(name) for name, _ in rows)])
+    room = max(min(width, 100) - left - 12, 20)
+    yield Title("Where a mean operation spends its time")
+    named = words(found)
+    yield Prose(", ".join(f"{MARKS[name]} {named[name]}" for name in (rows[0][1] if rows else {})))
+    lines = [f"{plain(found.unit)[:left]:>{left}}  {'ms':>8}"]
+    for name, of in rows:
+        whole, drawn, at = math.fsum(of.values()), "", 0.0
+        for part, value in of.items():
+            at += max(value, 0.0)
+            drawn += MARKS[part] * (round(at / most * room if most > 0 else 0) - len(drawn))
+        lines.append(f"{name:>{left}}  {ms(whole):>8}  {drawn}".rstrip())
+    yield Lines(lines)
+
+
+def runs_section(found: Series) -> Iterator[Block]:
+    """A row for each run."""
+    yield Title("The runs, means in ms")
+    columns = list(parts(found, found.points[0]))
+    first = "appli-\ncation" if found.top == "application" else "client\nSRT"
+    heads = [shorten(plain(found.unit), _UNIT), "ops/s", "in\nflight", first]
+    heads += [_HEADS.get(name) or _BOTTOM[found.bottom] for name in columns]
+    rows: list[list[Cell]] = []
+    for point in found.points:
+        of = parts(found, point)
+        rate = "-" if point.ops_per_s is None else f"{point.ops_per_s:,.0f}"
+        level = "-" if point.in_flight is None else f"{point.in_flight:,.1f}"
+        known = "-" if point.disparity_error_ms is None else 1.96 * point.disparity_error_ms
+        rows.append([label(found, point), rate, level, math.fsum(of.values()), *of.values(), point.disparity_ms, known])
+    yield Table("lrr" + "d" * (len(columns) + 3), [*heads, "dispar-\nity", "+/-"], rows)
+    limits = [
+        f"{label(found, point)}: {point.threads} threads"
+        if point.threads is not None
+        else f"{label(found, point)}: {point.slots} slots"
+        for point in found.points
+        if point.threads is not None or (point.slots is not None and found.verdict.part == "above")
+    ]
+    if limits:
+        yield Prose(f"Limits that calls wait for: {'; '.join(limits)}.", hanging=2)
+
+
+def growth_section(found: Series) -> Iterator[Block]:
+    """What each part adds, and which shape goes with it."""
+    named = words(found)
+    if found.growth:
+        yield Title("What grows, ms")
+        rows: list[list[Cell]] = [
+            [named[one.part], one.before_ms, one.after_ms, "" if one.share is None else percent(one.share)]
+            for one in found.growth
+        ]
+        yield Table("lddr", ["", "before", "highest load", "of the growth"], rows)
+    if found.fits:
+        yield Title("Which shape the disparity has")
+        rows = [
+            [
+                _SHAPES[one.shape],
+                "-" if one.chi2 is None else f"{one.chi2:.1f}",
+                one.degrees,
+                "-" if one.p is None or not one.degrees else f"{one.p:.2g}",
+                "" if one.from_load is None else amount(one.from_load),
+                "" if one.per_load_ms is None else f"{one.per_load_ms:.4g}",
+            ]
+            for one in found.fits
+        ]
+        yield Table("lrrrrr", ["shape", "chi square", "degrees", "p", "from", "ms each"], rows)
+
+
+def steps_section(found: Series) -> Iterator[Block]:
+    """Runs without loads: each against the one before."""
+    if found.steps:
+        yield Title("Each run against the one before (B against A)")
+    for one in found.steps:
+        yield Prose(f"{shorten(plain(one.b), 40)} against {shorten(plain(one.a), 40)}: {one.text}", hanging=2)
