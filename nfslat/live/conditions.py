@@ -16,7 +16,9 @@ from nfslat.findings.catalogue import CODES
 from nfslat.live.rows import Row
 from nfslat.model.protocol import op_names
 
-_TOKEN = re.compile(r"\s*(?:(?P<number>\d+(?:\.\d+)?)(?P<unit>[A-Za-z]*)|(?P<name>[A-Za-z][\w/-]*)|(?P<sign>[<>=.]))")
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>\d+(?:\.\d+)?)(?:\s*(?P<unit>us|ms|s|m|h)\b)?|(?P<name>[A-Za-z][\w/-]*)|(?P<sign>[<>=.]))"
+)
 _MS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 _ALL = "all"
@@ -56,7 +58,7 @@ class Clause:
     def holds(self, row: Row, report: Report | None) -> bool:
         """In this stretch. What is not known holds not."""
         if self.figure == "fault":
-            return row.outcome == "fault" and self.cause in (None, row.cause)
+            return row.outcome == "fault" and row.confidence != "low" and self.cause in (None, row.cause)
         if self.figure == "undecided":
             return row.outcome == "undecided" and row.ops > 0
         value = self._value(row, report)

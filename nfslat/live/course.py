@@ -58,9 +58,9 @@ class Course:
 
     def add(self, pair: Pair, row: Row) -> tuple[list[Event], list[Event]]:
         """Those that began with a stretch, and those that ended."""
-        if not row.ops:
+        if not row.ops or row.gap is not None:
             return [], []
-        now = row.cause if row.outcome == "fault" else None
+        now = row.cause if row.outcome == "fault" and row.confidence != "low" else None
         if now is not None:
             self._causes.setdefault(now, Lasting(now))
         began, ended = [], []

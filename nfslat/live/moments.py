@@ -62,7 +62,7 @@ class Moments:
         """One more."""
         for one in self._watched:
             holds = one.condition.holds(stretch.row, stretch.report)
-            if not stretch.row.ops:
+            if not stretch.row.ops or stretch.row.gap is not None:
                 continue
             if one.lasting.began(stretch.pair, holds=holds) and one.lasting.event is not None:
                 self._tell(f"{one.condition.text}: met since {iso(one.lasting.event.begin_ns)[11:19]} UTC")

@@ -16,6 +16,7 @@ from nfslat.decode.capture import Source
 from nfslat.decode.tools import Tools
 from nfslat.decode.windows import Windows
 from nfslat.evidence.known import Known
+from nfslat.kernels.memory import give_back
 from nfslat.live.kept import Kept, Noted
 from nfslat.live.rows import SCHEMA, SRT, Row, row_of
 from nfslat.model.units import NS_PER_S, iso
@@ -144,6 +145,7 @@ class Watch:
             del pair, c, report  # memory has room for one of them
             yield stretch
             del stretch
+            give_back()  # what is kept lies between what is not
             if any(one.is_worn for one in self._windows.values()):
                 self.renew()
         for _ in sides["server"]:
