@@ -38,7 +38,7 @@ _LAYERS: tuple[tuple[str, str, Callable[[Row], float | None]], ...] = (
     ("in a thread", "green4", lambda row: None if row.server_ms is None else row.server_ms - (row.queue_ms or 0.0)),
 )
 _COLORS = {"fault": "bold red", "no-fault": "green", "undecided": "yellow"}
-_AXIS = 8  # characters on the left of a column
+_AXIS = 10  # characters on the left of a column
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,13 @@ class Layers(Widget):
         width, height = self.size.width, max(self.size.height - 1, 1)
         rows = list(self._rows)[-max(width - _AXIS, 1) :]
         most_ms = max((row.client_ms or 0.0 for row in rows), default=0.0)
-        text = Text(f"{ms(most_ms, 3):>6} ms  ", no_wrap=True)
+        text = Text(f"{ms(most_ms, 3):>6} ms ", no_wrap=True)
         for name, color, _ in _LAYERS:
             text.append("█ ", color)
             text.append(f"{name}  ")
         columns = [_column(row, most_ms, height) for row in rows]
         for line in reversed(range(height)):
-            text.append(f"\n{'0' if line == 0 else '':>6} │", "dim")
+            text.append(f"\n{'0' if line == 0 else '':>{_AXIS - 2}} │", "dim")
             for column in columns:
                 text.append(*column[line])
         return text
@@ -224,7 +224,7 @@ class Screen(App[None]):
 
     def _lines(self) -> Text:
         """As nfslat live prints them, the last one first."""
-        text = Text("\n".join(HEADINGS), "dim", no_wrap=True)
+        text = Text(no_wrap=True).append("\n".join(HEADINGS), "dim")
         for row in reversed(list(self.rows)[-self.size.height :]):
             *cells, answer = cells_of(row)
             text.append("\n" + " ".join(cells) + " ")
@@ -236,7 +236,7 @@ class Screen(App[None]):
         width = max(self.size.width - _AXIS - len(" 1,000.0 (most 1,000.0)"), 1)
         levels = [one.in_flight or 0.0 for one in list(self.rows)[-width:]]
         most = max(levels, default=0.0)
-        text = Text(f"{'flight':>{_AXIS - 1}} ")
+        text = Text(f"{'in flight':>{_AXIS - 1}} ")
         text.append("".join(_EIGHTHS[round(level / most * 8) if most else 0] for level in levels), "cyan")
         now = None if row is None else row.in_flight
         text.append("" if now is None else f" {now:,.1f} (most {most:,.1f})")
