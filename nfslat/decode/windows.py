@@ -64,6 +64,7 @@ class Windows:
         self.source = source  # when all was read, with what is known of its files
         self.facts: dict[str, Any] = {}  # then: fields of `nfslat.model.decoded.Facts` that files tell
         self.is_over = False
+        self.renewals = 0  # ends that were none of the source
         self._is_renewed = False
         self._stack = contextlib.ExitStack()
         job = self._job = _native.Job()
@@ -89,6 +90,7 @@ class Windows:
         """Waits for it."""
         if self._is_renewed:
             self._is_renewed = False
+            self.renewals += 1
             raise StopIteration
         try:
             taken = self._stream.take()

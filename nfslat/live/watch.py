@@ -125,10 +125,11 @@ class Watch:
 
     def __iter__(self) -> Iterator[Stretch]:
         """Raises ``InputError`` where one of them cannot be read, or the two have nothing in common."""
-        while not self._windows["client"].is_over:
-            yield from self._stretches()
+        yield from self._stretches()
+        while not any(one.is_over for one in self._windows.values()):
             self._is_renewing = False
             self._kept.forget()
+            yield from self._stretches()
 
     def _stretches(self) -> Iterator[Stretch]:
         """As long as numbers of connections mean the same."""
@@ -148,8 +149,9 @@ class Watch:
             give_back()  # what is kept lies between what is not
             if any(one.is_worn for one in self._windows.values()):
                 self.renew()
-        for _ in sides["server"]:
-            pass  # what is beyond the client's
+        if self._windows["server"].renewals < self._windows["client"].renewals:
+            for _ in sides["server"]:
+                pass  # what is beyond the client's
 
     def renew(self) -> None:
         """All that is known of connections is begun anew, as soon as both captures can."""
