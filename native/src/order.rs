@@ -7,6 +7,57 @@ const DIGITS: usize = 1 << DIGIT_BITS;
 /// Fewer are sorted by comparing them.
 const FEW: usize = 512;
 
+/// Moves an item, on average, that putting them in order one by one may take: what is nearly in order takes fewer.
+const MOVES: usize = 8;
+
+/// Put what is nearly in order into order, stably; false where that takes too long, and a part of it was done.
+fn settle<T: Copy>(items: &mut [T], is_before: impl Fn(T, T) -> bool) -> bool {
+    let mut left = MOVES * items.len();
+    for at in 1..items.len() {
+        let item = items[at];
+        let mut to = at;
+        while to > 0 && is_before(item, items[to - 1]) {
+            items[to] = items[to - 1];
+            to -= 1;
+        }
+        items[to] = item;
+        let moves = at - to;
+        if moves > left {
+            return false;
+        }
+        left -= moves;
+    }
+    true
+}
+
+/// Ascending.
+pub fn sort(values: &mut [i64]) {
+    if !settle(values, |one, other| one < other) {
+        values.sort_unstable();
+    }
+}
+
+/// Rows of groups, from 0 to `count` - 1, so that those of each stand side by side and keep their order; and how many
+/// each has. None where there is another group.
+pub fn grouped(groups: &[i32], count: usize) -> Option<(Vec<i32>, Vec<i64>)> {
+    let mut next = vec![0_usize; count];
+    for &group in groups {
+        *next.get_mut(group as usize)? += 1;
+    }
+    let sizes = next.iter().map(|&size| size as i64).collect();
+    let mut sum = 0;
+    for begin in &mut next {
+        sum += std::mem::replace(begin, sum);
+    }
+    let mut rows = vec![0; groups.len()];
+    for (row, &group) in groups.iter().enumerate() {
+        let place = &mut next[group as usize];
+        rows[*place] = row as i32;
+        *place += 1;
+    }
+    Some((rows, sizes))
+}
+
 /// Rows of `values`, ascending; equal ones in their order. Where no two are more than 2^32 apart, and they are in no
 /// order yet, digit by digit.
 pub fn order(values: &[i64]) -> Vec<i64> {
@@ -17,7 +68,9 @@ pub fn order(values: &[i64]) -> Vec<i64> {
     }
     if values.len() < FEW || range > u64::from(u32::MAX) {
         let mut rows: Vec<(i64, u32)> = values.iter().zip(0..).map(|(&value, row)| (value, row)).collect();
-        rows.sort_by_key(|&(value, _)| value); // stable, and quick where much is in order
+        if !settle(&mut rows, |one, other| one.0 < other.0) {
+            rows.sort_by_key(|&(value, _)| value); // stable, and quick where much is in order
+        }
         return rows.into_iter().map(|(_, row)| i64::from(row)).collect();
     }
     let mut rows: Vec<u64> =
@@ -39,6 +92,20 @@ pub fn order(values: &[i64]) -> Vec<i64> {
         std::mem::swap(&mut rows, &mut other);
     }
     rows.into_iter().map(|one| i64::from(one as u32)).collect()
+}
+
+/// From the number `near` places below to the one as far above, where `values` ascend: of each, in their own order, at
+/// least `least`, times how many there are and by how many places these two are apart (`nfslat.kernels.order.spacings`).
+pub fn spacings(values: &[i64], near: usize, least: f64) -> Vec<f64> {
+    let rows = order(values);
+    let ordered: Vec<f64> = rows.iter().map(|&row| values[row as usize] as f64).collect();
+    let (count, last) = (rows.len() as f64, rows.len().saturating_sub(1));
+    let mut out = vec![0.0; rows.len()];
+    for (at, &row) in rows.iter().enumerate() {
+        let (below, above) = (at.saturating_sub(near), (at + near).min(last));
+        out[row as usize] = (ordered[above] - ordered[below]).max(least) * count / (above - below) as f64;
+    }
+    out
 }
 
 /// Numbers are put into so many bins, two to that, and what is looked for is looked for in one of them.
@@ -77,6 +144,30 @@ pub fn ranks(values: &[i64], places: &[usize]) -> Vec<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_nearly_in_order_and_what_is_not_are_sorted() {
+        let mut state = 1_u64;
+        for spread in [1, 3, 40, 100_000] {
+            let mut values: Vec<i64> = (0..5000)
+                .map(|row| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    row + (state >> 33) as i64 % spread
+                })
+                .collect();
+            let mut wanted = values.clone();
+            wanted.sort_unstable();
+            sort(&mut values);
+            assert_eq!(values, wanted);
+        }
+    }
+
+    #[test]
+    fn a_group_that_there_is_not_is_refused() {
+        assert_eq!(grouped(&[1, 0, 1], 2), Some((vec![1, 0, 2], vec![1, 2])));
+        assert_eq!(grouped(&[0, 2], 2), None);
+        assert_eq!(grouped(&[-1], 2), None);
+    }
 
     proptest::proptest! {
         #![proptest_config(crate::testing::cases(200))]

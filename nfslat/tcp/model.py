@@ -14,6 +14,7 @@ from nfslat.answer.contract import Document, Must
 from nfslat.model.causes import Limit
 from nfslat.tcp.counts import Counts
 from nfslat.tcp.hangs import Hanging
+from nfslat.tcp.pictures import Pictures
 from nfslat.tcp.progress import Spread
 from nfslat.tcp.sizes import Sizes
 from nfslat.tcp.sqlnet.conversation import Compared as TraceCompared
@@ -158,6 +159,7 @@ class Detail:
     sqlnet: Sqlnet | None
     sqlnet_trace: TraceCompared | None
     ends: Ends | None  # with a second capture that shows it
+    pictures: Pictures | None  # what graphs are drawn from; None: they were not asked for
 
 
 @dataclass(frozen=True)

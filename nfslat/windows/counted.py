@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nfslat.decode.in_line import in_line
 from nfslat.decode.windows import Window, Windows
+from nfslat.select import Filters
 from nfslat.windows.counts import Counts
 from nfslat.windows.gaps import Gapped, Gaps
 
@@ -13,10 +14,19 @@ _SOON, _ALL = 1000, 50_000  # calls in which gaps are looked for: to judge a win
 class Counted(Gapped):
     """An iterator over the windows of one capture, which counts what is in them."""
 
-    def __init__(self, windows: Windows, role: str, srt: str, *, least_ops: int = 0, least_ns: int = 0) -> None:
+    def __init__(
+        self,
+        windows: Windows,
+        role: str,
+        srt: str,
+        *,
+        filters: Filters | None = None,
+        least_ops: int = 0,
+        least_ns: int = 0,
+    ) -> None:
         """`role`: server or client; windows are joined until they hold `least_ops`, and `least_ns`."""
         super().__init__(windows, least_calls=_SOON)
-        self.counts = Counts(role, srt)
+        self.counts = Counts(role, srt, filters)
         self._gaps = Gaps(_ALL)
         self._least_ops, self._least_ns = least_ops, least_ns
         self._parts: list[Window] = []
