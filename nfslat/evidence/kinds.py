@@ -60,6 +60,7 @@ KINDS = (
     Kind("sunrpc trace", "sunrpc tracepoints", "nfslat.evidence.sunrpc_trace"),
     Kind("perf sched", "perf sched latency", "nfslat.evidence.perf_sched"),
     Kind("host statistics", "iostat, vmstat, mpstat, pidstat", "nfslat.evidence.host_statistics"),
+    Kind("rpc status", "nfsdctl status", "nfslat.evidence.nfsd_status"),
     Kind("ss", "ss -tin", "nfslat.evidence.sockets"),
     Kind("strace", "strace -ttt -T -yy", "nfslat.evidence.strace"),
     Kind("bcc", "nfsslower, biolatency", "nfslat.evidence.bcc"),

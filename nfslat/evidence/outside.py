@@ -19,6 +19,7 @@ from nfslat.model.units import to_ms
 from nfslat.results import Analysis, Correlation
 
 if TYPE_CHECKING:
+    from nfslat.evidence.nfsd_status import Status
     from nfslat.evidence.oracle_trace import Wait
     from nfslat.evidence.strace import Strace
     from nfslat.evidence.sunrpc_trace import SunrpcTrace
@@ -49,6 +50,7 @@ class Outside:
     traces: tuple[tuple[str, SunrpcTrace], ...] = ()  # name of the file, and what is in it
     logs: tuple[tuple[str, Strace], ...] = ()  # name of the file, and the application's calls in it
     waits: tuple[tuple[str, tuple[Wait, ...]], ...] = ()  # name of a 10046 trace, and its waits for bytes of files
+    statuses: tuple[tuple[str, Status], ...] = ()  # name of the file, and which calls held threads of the server
     data_files: Mapping[int, str] = field(default_factory=dict)  # number -> path, as the database has them
     unused: tuple[str, ...] = ()  # what is of no use, a sentence each
     notes: tuple[str, ...] = ()
@@ -74,6 +76,10 @@ class Outside:
             known = dataclasses.replace(known, calls=(*known.calls, *calls.means))
             known = known.having("app_ms", dict(calls.app_ms), f"strace {name}") if calls.app_ms else known
             (notes if calls.means else unused).extend(calls.notes)
+        for name, status in self.statuses:
+            from nfslat.evidence.nfsd_status import joined  # noqa: PLC0415
+
+            notes += joined(name, status, c)
         for name, waits in self.waits:
             from nfslat.evidence.calls import of_waits  # noqa: PLC0415
 
@@ -143,10 +149,12 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
     dated: list[Evidence] = []
     logs: list[tuple[str, Strace]] = []
     waits: list[tuple[str, tuple[Wait, ...]]] = []
+    statuses: list[tuple[str, Status]] = []
     data_files: dict[int, str] = {}
     if not (files.evidence or files.server_snapshots or files.client_snapshots):
         return Outside(given, sessions)
     from nfslat.evidence import read, recordings  # noqa: PLC0415  (late, here and below: usual runs read no evidence)
+    from nfslat.evidence.nfsd_status import Status  # noqa: PLC0415
     from nfslat.evidence.oracle_files import DataFiles  # noqa: PLC0415
     from nfslat.evidence.oracle_trace import Trace10046  # noqa: PLC0415
     from nfslat.evidence.strace import Strace  # noqa: PLC0415
@@ -160,6 +168,8 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
         notes += [f"{found.name}: {note}" for note in found.notes]
         if isinstance(found.record, Trace10046) and found.record.places:
             waits.append((found.name, found.record.places))
+        if isinstance(found.record, Status):
+            statuses.append((found.name, found.record))
         if isinstance(found.record, DataFiles):
             data_files |= found.record.paths
         elif isinstance(found.record, Strace):
@@ -185,6 +195,7 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
             traces=tuple(traces),
             logs=tuple(logs),
             waits=tuple(waits),
+            statuses=tuple(statuses),
             data_files=data_files,
             notes=tuple(notes),
         ),
