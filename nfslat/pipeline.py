@@ -508,7 +508,7 @@ def between(c: Analysis, pairs: HostPairs, number: int, mine: Bool) -> Analysis:
     return analyse(dataclasses.replace(part, inferred=c.inferred, own=c.own, moved_ns=c.moved_ns), flying_there=there)
 
 
-def within(c: Analysis, begin_ns: int | None, end_ns: int | None) -> Analysis:
+def within(c: Correlation, begin_ns: int | None, end_ns: int | None) -> Analysis:
     """What of `c` was called in a stretch of time, ns on the client's clock, analysed by itself."""
     times = in_time(c.server.ops, c.client.ops, c.matching.matched, begin_ns, end_ns)
     server, client = (
