@@ -190,7 +190,7 @@ def turns_chart(one: Detail, graphs: Graphs, name: str) -> list[Chart]:
         upright(spans, clock, drawn, stroke=DATA, strokeOpacity=0.35),
         dots(points, clock, drawn, "turn", "turn, ms", fill=DATA),
     ]
-    caption = f"From the first byte of a request to the last of its response. {thinned(of, 'turns', clock)}".rstrip()
+    caption = f"From the first byte of a request to the last of its response.{thinned([of], 'turns', clock)}"
     alt = f"Duration of {count_of(of.points, 'turn')} over time: mean {ms(mean)} ms, longest {ms(top)} ms."
     spec, height = board.spec(alt)
     return [Chart(f"turns-{name}", "Turns over time", caption, alt, spec, height + 50, "turns")]
