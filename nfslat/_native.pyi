@@ -139,11 +139,13 @@ def decode(
     action_rank: int,
     job: Job,
     segments: int = 0,
+    files: bool = True,
 ) -> Found:
     """Decode capture files, one after the other, as one capture; runs without the GIL. "-" is standard input.
 
-    `segments`: which of those of its TCP connections are wanted (`nfslat.model.segments.Wanted`). The ranks of the
-    operations of a COMPOUND (`nfslat.model.protocol.op_ranks`) find the one that names it. Raises ``NotACapture``,
+    `segments`: which of those of its TCP connections are wanted (`nfslat.model.segments.Wanted`); `files`: whether the
+    table of this name is. The ranks of the operations of a COMPOUND (`nfslat.model.protocol.op_ranks`) find the one
+    that names it. Raises ``NotACapture``,
     ``OSError`` (errno, text, index of the file), ``ValueError`` (text, index of the file) for what cannot be read at
     all, ``InterruptedError`` after `Job.stop`.
     """
@@ -152,9 +154,9 @@ def decode(
 class Windows:
     """A capture, decoded in windows of its clock by a thread of its own, which is never more than two ahead.
 
-    Numbers of connections, kinds, names, handles and sessions are those of the whole capture, and each window has all
-    that were given so far. What is counted is counted since the window before; but `tables.tcp`, lost ranges and bytes,
-    TLS connections, the busiest second and the largest step back are of all packets so far.
+    Numbers of connections, kinds, names, handles and sessions are those of the whole capture (up to `renew`), and each
+    window has all that were given so far. What is counted is counted since the window before; but `tables.tcp`, lost
+    ranges and bytes, TLS connections, the busiest second and the largest step back are of all packets so far.
     """
 
     def __init__(
@@ -165,13 +167,33 @@ class Windows:
         callback_ranks: bytes,
         action_rank: int,
         job: Job,
+        segments: int = 0,
+        ring_bytes: int | None = None,
     ) -> None: ...
     def ready(self) -> bool:
         """Would `take` give something at once? Waits for 50 ms."""
 
-    def take(self) -> tuple[int, int, Found] | None:
-        """When the next window begins and ends (int ns), and what ended in it; None when there is no more. Raises what
-        `decode` raises."""
+    def take(self) -> tuple[int, int, bool, Found] | None:
+        """When the next window begins and ends (int ns), whether it is the last one before `renew` takes effect, and
+        what ended in it; None when there is no more. Raises what `decode` raises."""
+
+    # With `ring_bytes`, which may be 0.
+    @property
+    def newest_ns(self) -> int | None:
+        """Time of the newest packet that was read."""
+
+    @property
+    def is_worn(self) -> bool:
+        """Has the decoder seen so much that its tables will be full one day?"""
+
+    def renew(self, t_ns: int) -> None:
+        """From the first packet of this time on everything is new, and all numbers are."""
+
+    def write_packets(
+        self, path: str | PathLike[str], begin_ns: int, end_ns: int, later_ns: int, name: str
+    ) -> tuple[int, int, int]:
+        """Write the packets of a time that the ring still has as pcapng, `later_ns` later, on interfaces of this name;
+        returns their number, and when the first and the last of them were captured."""
 
     @property
     def files(self) -> list[File]:
@@ -295,6 +317,9 @@ def in_flight(calls: _Calls) -> npt.NDArray[np.int64]:
 _I64: TypeAlias = npt.NDArray[np.int64]
 _F64: TypeAlias = npt.NDArray[np.float64]
 
+def in_order(starts: _I64, ends: _I64) -> tuple[_I64, _I64]:
+    """`nfslat.kernels.levels.in_order`; both columns of one length, in any order."""
+
 def levels(starts: _I64, ends: _I64) -> tuple[_I64, _I64]:
     """`nfslat.kernels.levels.time_and_ends`: time and ends by the number in flight; both columns ascend."""
 
@@ -314,6 +339,15 @@ def places(ascending: _I32 | _I64, wanted: _I32 | _I64) -> _I64:
 
 def order(values: _I64) -> _I64:
     """`nfslat.kernels.order.argsort`: rows in ascending order."""
+
+def spacings(values: _I64, near: int, least: float) -> _F64:
+    """`nfslat.kernels.order.spacings`."""
+
+def grouped(groups: _I32, count: int) -> tuple[_I32, _I64]:
+    """`nfslat.kernels.order.side_by_side`: rows by group, and how many each group has.
+
+    Raises ``ValueError`` for a group that is not from 0 to `count` - 1.
+    """
 
 def ranks(values: _I64, places: Sequence[int]) -> list[int]:
     """`nfslat.kernels.order.ranks`: what stands at some places. Raises ``ValueError`` where there are not so many."""

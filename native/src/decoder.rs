@@ -378,6 +378,15 @@ impl Decoder {
         self.is_sampled = wanted == Wanted::Some;
     }
 
+    /// What was said.
+    pub fn wanted(&self) -> Wanted {
+        match (&self.segments, self.is_sampled) {
+            (None, _) => Wanted::None,
+            (Some(_), true) => Wanted::Some,
+            (Some(_), false) => Wanted::All,
+        }
+    }
+
     /// A segment, as a row.
     fn keep(&mut self, number: usize, segment: &Segment<'_>, about: About) {
         if self.flows.list[number].talk.as_ref().is_some_and(|talk| talk.is_over(about.direction, segment)) {
@@ -608,13 +617,21 @@ pub enum Wanted {
     All,
 }
 
-/// Read the ops of captures one after the other, as one; and the segments of their connections, where they are asked for.
-pub fn decode<I>(inputs: I, ranks: Ranks, segments: Wanted, progress: &Progress) -> Result<(Decoder, Vec<File>), Error>
+/// Read the ops of captures one after the other, as one; and the segments of their connections, and what replies say of
+/// files, where they are asked for.
+pub fn decode<I>(
+    inputs: I,
+    ranks: Ranks,
+    segments: Wanted,
+    files: bool,
+    progress: &Progress,
+) -> Result<(Decoder, Vec<File>), Error>
 where
     I: IntoIterator<Item = std::io::Result<Box<dyn Read + Send>>>,
 {
     let mut decoder = Decoder::new(ranks);
     decoder.keep_segments(segments);
+    decoder.pairing.files.is_unwanted = !files;
     let files = read_all(inputs, &mut decoder, progress)?;
     decoder.finish();
     Ok((decoder, files))

@@ -9,7 +9,6 @@ from nfslat.cli.arguments import add_filters, parse_filters
 from nfslat.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from nfslat.diff.model import Diff
     from nfslat.diff.runs import Run
     from nfslat.diff.tcp.read import Run as TransportRun
     from nfslat.select import Filters
@@ -87,6 +86,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     """
     # Here, not above: --help and usage errors need none of it.
     from nfslat.diff import checks, sections  # noqa: PLC0415
+    from nfslat.diff.answer import answer  # noqa: PLC0415
 
     if _is_of_transport(options):
         return _transport(options, out, json_out, width=width, color=color)
@@ -184,49 +184,3 @@ def _runs(options: argparse.Namespace, filters: Filters) -> tuple[Run, Run]:
             "are a pair: --before SERVER CLIENT"
         )
     return runs[0], runs[1]
-
-
-def answer(a: Run, b: Run, thresholds: list[Any]) -> Diff:
-    """What is to be said of two runs; `thresholds` are of `checks.parse_check`."""
-    from nfslat import __version__  # noqa: PLC0415
-    from nfslat.diff import checks, coarse, compare, judge, model, notes, reports, split, verdict  # noqa: PLC0415
-
-    if a.single is not None and b.single is not None:
-        method, found = "slices", compare.compare(a.single, b.single)
-    else:
-        method, found = "summaries", coarse.compare(a, b)
-    both = (a.report, b.report) if a.report is not None and b.report is not None else None
-    findings = reports.findings(*both) if both else []
-    said = verdict.verdict(found, findings, method)
-    untold = said.change == "unknown" and method == "slices" and judge.held_back(found.mix.same_mix) is None
-    level = untold or said.change in ("slower", "faster", "mixed")
-    said, shifts = split.with_shifts(said, a, b)
-    return model.Diff(
-        schema=model.SCHEMA,
-        nfslat=__version__,
-        a=_info(a, found.mix.raw.a),
-        b=_info(b, found.mix.raw.b),
-        method=method,
-        verdict=said,
-        load=found.load,
-        mix=found.mix,
-        rows=found.rows,
-        layers=found.layers,
-        parts=found.parts,
-        causes=found.causes,
-        events=[*shifts, *(reports.events(*both, findings, level=level) if both else [])],
-        findings=findings,
-        settings=reports.settings(*both) if both else [],
-        transport=reports.transport(*both) if both else [],
-        stack=reports.stack(*both) if both else [],
-        checks=checks.decide(thresholds, a, b),
-        notes=notes.notes(a, b, found, method),
-    )
-
-
-def _info(run: Run, mean_ms: float) -> Any:
-    from nfslat.diff.model import RunInfo  # noqa: PLC0415
-
-    ops = sum(one.count for one in run.figures)
-    said = None if run.report is None or run.report.verdict is None else run.report.verdict.text
-    return RunInfo(run.name, run.kind, ops, mean_ms, said)

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from nfslat.cli.arguments import add_overwrite
 from nfslat.cli.messages import say
@@ -18,10 +18,20 @@ from nfslat.errors import PictureError, UsageError
 from nfslat.export.output import Kind, binary_output, is_standard, output, output_directory, writing_to
 from nfslat.report.text_layout import visible
 
+if TYPE_CHECKING:
+    from nfslat.export.by_window import Sink
 
-def need_ops(options: argparse.Namespace) -> list[str]:
-    """Options of files that hold single operations, or pictures of them."""
-    return [row.option for row in OUTPUTS if row.asked(options) is not None and row.option not in _OF_FIGURES]
+
+def need_ops(options: argparse.Namespace, *, by_window: bool = False) -> list[str]:
+    """Options of files that hold single operations, or pictures of them; `by_window`: of all at once."""
+    able = (*_OF_FIGURES, *_BY_WINDOW) if by_window else _OF_FIGURES
+    return [row.option for row in OUTPUTS if row.asked(options) is not None and row.option not in able]
+
+
+def name_files(options: argparse.Namespace) -> bool:
+    """May anything that is asked for name files by their paths? The text does not."""
+    is_written = any(row.asked(options) is not None for row in OUTPUTS)
+    return is_written or options.markdown or options.anonymize or bool(options.by or options.evidence)
 
 
 def _pyarrow(_: str) -> None:
@@ -61,7 +71,16 @@ class Output:
         return getattr(options, self.option.strip("-").replace("-", "_"))
 
 
+@dataclass(frozen=True)
+class Opened:
+    """Files that are to be written."""
+
+    write: Callable[[Any], tuple[PictureError | None, list[str]]]
+    sinks: Callable[[str], list[Sink]]  # of those that are written as windows come, with the command
+
+
 _OF_FIGURES = ("--html", "--json")
+_BY_WINDOW = ("--csv", "--parquet")  # can be written as windows come
 OUTPUTS = (
     Output(
         "--html",
@@ -151,11 +170,11 @@ def refuse(options: argparse.Namespace, rows: Sequence[Output] = OUTPUTS) -> Non
 @contextlib.contextmanager
 def opened(
     options: argparse.Namespace, read: Sequence[str], json_out: TextIO | None, rows: Sequence[Output] = OUTPUTS
-) -> Iterator[Callable[[Any], tuple[PictureError | None, list[str]]]]:
+) -> Iterator[Opened]:
     """What writes a report to all that was asked for; each of them is complete when the block ends.
 
-    It returns why there are no pictures, where they failed (then what was to have them is not written, and the rest
-    is), and the names of what it wrote. What cannot be written is found out here, before captures are read. `read`
+    Its `write` returns why there are no pictures, where they failed (then what was to have them is not written, and the
+    rest is), and the names of what it wrote. What cannot be written is found out here, before captures are read. `read`
     names them and all other files that are read; `json_out` is where --json goes if it is open.
     """
     given = {"--json": contextlib.nullcontext(json_out)} if json_out is not None else {}
@@ -167,6 +186,11 @@ def opened(
             own = stack.enter_context(contextlib.ExitStack())
             place = given.get(row.option) or row.open(name, row.kind, read, overwrite=options.overwrite)
             streams.append((row, name, own, own.enter_context(place)))
+
+        def sinks(command: str) -> list[Sink]:
+            from nfslat.export.by_window import SINKS  # noqa: PLC0415  (brings numpy)
+
+            return [SINKS[row.option](stream, command) for row, _, _, stream in streams if row.option in SINKS]
 
         def write(report: Any) -> tuple[PictureError | None, list[str]]:
             shows = not options.quiet and sys.stderr is not None and sys.stderr.isatty()
@@ -183,7 +207,7 @@ def opened(
                     own.__exit__(type(problem), problem, problem.__traceback__)
             return failed, written
 
-        yield write
+        yield Opened(write, sinks)
 
 
 @contextlib.contextmanager

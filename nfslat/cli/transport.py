@@ -112,13 +112,13 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     from nfslat.tcp.sections.all import markdown, render  # noqa: PLC0415
 
     refuse_without_decoder()
-    with outputs.opened(options, inputs(options), json_out, _OUTPUTS) as write:
+    with outputs.opened(options, inputs(options), json_out, _OUTPUTS) as files:
         made = _made(options)
         # First of all: who reads it need not wait for pictures.
         if not outputs.to_standard(options, _OUTPUTS):
             out.write(markdown(made) if options.markdown else render(made, width=width, color=color))
             out.flush()
-        failed, written = write(made)
+        failed, written = files.write(made)
     outputs.say_written(written)
     if failed is not None:
         say(str(failed))

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from nfslat.decode.capture import Source
-from nfslat.model.blocks import side_by_side
+from nfslat.kernels.order import side_by_side
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I8, I16, I32, I64, U8, U32, U64, Connection, Table
 from nfslat.tcp.mptcp import Flow, Level, Member, Signals, Subflow, connections, first_byte, level
