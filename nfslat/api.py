@@ -9,7 +9,7 @@
 What the other commands print is made by functions of their own:
 
     transport  nfslat.tcp.reading.read_trace, nfslat.tcp.both.correlate, nfslat.tcp.report.make
-    diff       nfslat.diff.read.from_file and from_captures, nfslat.cli.diff.answer
+    diff       nfslat.diff.read.from_file and from_captures, nfslat.diff.answer.answer
     packets    nfslat.sizes.payload.fetching and transfer
     stack      nfslat.cli.numbers.Numbers and answer
     tune       nfslat.evidence.snapshot.read, nfslat.findings.tune.checks.check
@@ -627,7 +627,8 @@ def _not_in_windows(options: Options) -> list[str]:
     """What was asked for that needs all operations at once."""
     given = options.known if options.outside is None else options.outside.given
     asked = {
-        "filters": options.filters != Filters(),
+        "--start and --end": options.filters.by_time,
+        "--all-programs": options.filters.all_programs,
         "by": options.by,
         "interval": options.interval_s,
         "what-if": options.what_if,
@@ -665,6 +666,7 @@ def _windowed(work: Workspace, options: Options, sinks: Sequence[Sink]) -> OfWin
             progress=work.progress,
             each=each,
             slowest=options.slowest,
+            filters=options.filters,
         )
     work.close_progress()
     return OfWindows(made, options, are_written=bool(sinks))

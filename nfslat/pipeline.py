@@ -117,7 +117,9 @@ def correlate(
     Raises ``InputError`` where a capture holds no NFS, or the two have no op in common.
     """
     of_server, of_client = decode_both(server, client, engine, progress, all_programs=filters.all_programs)
-    return compare(side_of(*of_server), side_of(*of_client), filters=filters, srt=srt, may_swap=may_swap)
+    found = compare(side_of(*of_server), side_of(*of_client), filters=filters, srt=srt, may_swap=may_swap)
+    refuse_nothing_left(filters, found.server.reasons, found.client.reasons)
+    return found
 
 
 def inspect(source: Source, engine: Engine, *, filters: Filters, progress: Progress) -> Side:
@@ -504,7 +506,7 @@ def between(c: Analysis, pairs: HostPairs, number: int, mine: Bool) -> Analysis:
     return analyse(dataclasses.replace(part, inferred=c.inferred, own=c.own, moved_ns=c.moved_ns), flying_there=there)
 
 
-def within(c: Analysis, begin_ns: int | None, end_ns: int | None) -> Analysis:
+def within(c: Correlation, begin_ns: int | None, end_ns: int | None) -> Analysis:
     """What of `c` was called in a stretch of time, ns on the client's clock, analysed by itself."""
     times = in_time(c.server.ops, c.client.ops, c.matching.matched, begin_ns, end_ns)
     server, client = (
@@ -639,7 +641,6 @@ def _find_clock(
 
 def _select(server: Side, client: Side, matching: Matching, filters: Filters) -> tuple[Side, Side]:
     reasons = select_both(server.ops, client.ops, matching.matched, filters, client.decoded.first_ns)
-    refuse_nothing_left(filters, *reasons)
     return dataclasses.replace(server, reasons=reasons[0]), dataclasses.replace(client, reasons=reasons[1])
 
 

@@ -13,6 +13,7 @@ from nfslat.export.by_window import Sink
 from nfslat.figures.objectives import parse_slo
 from nfslat.model.units import NS_PER_S
 from nfslat.results import Analysis
+from nfslat.select import Filters
 from nfslat.windows.run import Size, correlate
 
 
@@ -26,6 +27,7 @@ def windowed(
     slo: tuple[str, ...] = (),
     sinks: Sequence[Sink] = (),
     slowest: int = 20,
+    filters: Filters | None = None,
 ) -> model.Report:
     """Of windows that hold `least_ops`."""
 
@@ -43,4 +45,5 @@ def windowed(
             slo=tuple(map(parse_slo, slo)),
             each=each,
             slowest=slowest,
+            filters=filters,
         )

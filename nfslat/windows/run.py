@@ -17,6 +17,7 @@ from nfslat.figures.objectives import Slo
 from nfslat.kernels.memory import give_back
 from nfslat.model.units import NS_PER_S
 from nfslat.results import Analysis
+from nfslat.select import Filters
 from nfslat.windows.analysed import analysed
 from nfslat.windows.counted import Counted
 from nfslat.windows.pairs import Exchanged, pairs
@@ -54,13 +55,14 @@ def correlate(
     progress: Callable[[int], None] = lambda _: None,
     each: Callable[[Analysis], None] = lambda _: None,
     slowest: int = 20,
+    filters: Filters | None = None,
 ) -> model.Report:
     """The report on two captures that were taken at the same time; `each` window is handed on as it is analysed, and
     so many of the `slowest` ops are told one by one.
 
     Raises ``InputError`` where a capture cannot be read, or the two have nothing in common.
     """
-    read = partial(_read, tools=tools, tool=tool, size=size, slo=slo, each=each, slowest=slowest)
+    read = partial(_read, tools=tools, tool=tool, size=size, slo=slo, each=each, slowest=slowest, filters=filters)
     try:
         return read(server, client, may_swap=may_swap, progress=progress)
     except Exchanged:
@@ -84,6 +86,7 @@ def _read(
     progress: Callable[[int], None],
     each: Callable[[Analysis], None],
     slowest: int,
+    filters: Filters | None,
 ) -> model.Report:
     # What a window tells of calls that the capture lacks is known one short window later.
     short_ns = min(size.width_ns or _SHORT_NS, _SHORT_NS)
@@ -91,12 +94,12 @@ def _read(
     read, slow = 0, SlowOps(slowest, has_frames=len(server.files) == len(client.files) == 1)
     try:
         sides = (
-            Counted(of_server, "server", tool.srt),
-            Counted(of_client, "client", tool.srt, least_ops=size.least_ops, least_ns=size.width_ns),
+            Counted(of_server, "server", tool.srt, filters=filters),
+            Counted(of_client, "client", tool.srt, filters=filters, least_ops=size.least_ops, least_ns=size.width_ns),
         )
         gaps = {name: side.gaps for name, side in zip(SIDES, sides, strict=True)}
         whole = Whole({name: side.counts for name, side in zip(SIDES, sides, strict=True)})
-        for pair in pairs(*sides, tool.srt, may_swap=may_swap):
+        for pair in pairs(*sides, tool.srt, may_swap=may_swap, filters=filters):
             if pair.found is not None and pair.found.moved_ns:
                 raise InputError(
                     "there are clocks of several hosts in a capture, which windows do not tell apart: give the "

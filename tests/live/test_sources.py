@@ -84,6 +84,29 @@ def test_pieces_of_any_size_are_one_capture(size: int) -> None:
     assert pipe.splice.packets == 400
 
 
+def test_it_ends_though_nobody_reads() -> None:
+    """A decoder that has stopped keeps its end of the pipe: who writes when it is full does not wait for ever."""
+    read, out = os.pipe()
+    splice = Splice(out, "a capture")
+    failed = []
+
+    def write() -> None:
+        try:
+            for _ in range(10):
+                splice.take(CLIENT)
+                splice.begin()
+        except OSError as problem:
+            failed.append(problem)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    time.sleep(0.1)
+    splice.close()
+    writer.join(5)
+    os.close(read)
+    assert [type(one) for one in failed] == [BrokenPipeError]
+
+
 @pytest.mark.skipif(shutil.which("editcap") is None, reason="editcap is not installed")
 def test_pcapng_comes_block_by_block(tmp_path: Path) -> None:
     """Sections follow one another, with the times of their packets, and nothing of a block that is cut off."""
@@ -300,7 +323,7 @@ def test_of_a_gap_no_cause_is_made(feed: Feed) -> None:
                 (None, "fault", "server-threads") if gap is None else (gap, "undecided", None)
             )
     feed.gaps[0].end_ns = None
-    lines = list(Lines(80).of(feeds.told(_fault(10**6)).row))
+    lines = list(Lines(80).of(feeds.told(_fault(10**6))))
     assert lines[-3].endswith(" no packets")
     assert "nfs1 (server): the connection was lost. Nothing is judged." in " ".join(" ".join(lines).split())
 
@@ -312,9 +335,9 @@ def test_dropped_packets_are_those_since_the_row_before(feed: Feed) -> None:
     dropped = []
     for so_far in (None, 0, 1234, 1234, 1240):
         feed.dropped = so_far
-        dropped.append(feeds.told(_fault(0)).row)
-    assert [row.dropped for row in dropped] == [None, 0, 1234, 0, 6]
-    said = [line for row in dropped for line in Lines(80).of(row) if "dropped" in line]
+        dropped.append(feeds.told(_fault(0)))
+    assert [one.row.dropped for one in dropped] == [None, 0, 1234, 0, 6]
+    said = [line for one in dropped for line in Lines(80).of(one) if "dropped" in line]
     assert said[0] == "    1,234 packets dropped by the kernel of a host that captures"
     assert len(said) == 2
 

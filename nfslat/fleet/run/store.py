@@ -143,6 +143,16 @@ class Store:
                 fs.rm(path)
 
     @contextlib.contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A folder for what `local` copies. Where it copies nothing none is made: to make one, and to take it away,
+        takes longer than to read a small capture."""
+        if self.is_local:
+            yield Path(tempfile.gettempdir())
+            return
+        with tempfile.TemporaryDirectory(prefix="nfslat-") as folder:
+            yield Path(folder)
+
+    @contextlib.contextmanager
     def local(self, name: str, scratch: Path) -> Iterator[Path]:
         """A file of this machine with the bytes of `name`."""
         if self.is_local:
