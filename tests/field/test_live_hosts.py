@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -135,7 +136,8 @@ def _kill(hosts: Hosts, words: str) -> None:
     found = [line.split()[0] for line in hosts.processes() if words in line]
     assert found
     for pid in found:
-        os.kill(int(pid), signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it ended with another one
+            os.kill(int(pid), signal.SIGKILL)
 
 
 def test_a_connection_that_is_lost_comes_again(hosts: Hosts, start: Callable[..., Run]) -> None:

@@ -295,6 +295,20 @@ def test_live_follows_sets(tmp_path: Path) -> None:
     assert rows == [json.loads(line) for line in out.splitlines()[:6]]
 
 
+@needs_native
+def test_a_set_that_is_damaged_ends_both(tmp_path: Path) -> None:
+    """Though nothing is wrong with the other one, which would go on for ever; the line says which."""
+    (tmp_path / "s.pcap").write_bytes(_piece(SERVER, 0, 300) + b"\xff" * 64)
+    (tmp_path / "c.pcap").write_bytes(_piece(CLIENT, 0, 300))
+    command = [sys.executable, "-m", "nfslat", "live", "--follow", "s.pcap", "c.pcap", "--interval=1"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 3
+    assert ended.stderr == "nfslat: s.pcap: is damaged: a packet has no end\n"
+
+
 # --- Times without packets --------------------------------------------------------------------------------
 
 
