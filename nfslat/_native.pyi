@@ -139,11 +139,13 @@ def decode(
     action_rank: int,
     job: Job,
     segments: int = 0,
+    files: bool = True,
 ) -> Found:
     """Decode capture files, one after the other, as one capture; runs without the GIL. "-" is standard input.
 
-    `segments`: which of those of its TCP connections are wanted (`nfslat.model.segments.Wanted`). The ranks of the
-    operations of a COMPOUND (`nfslat.model.protocol.op_ranks`) find the one that names it. Raises ``NotACapture``,
+    `segments`: which of those of its TCP connections are wanted (`nfslat.model.segments.Wanted`); `files`: whether the
+    table of this name is. The ranks of the operations of a COMPOUND (`nfslat.model.protocol.op_ranks`) find the one
+    that names it. Raises ``NotACapture``,
     ``OSError`` (errno, text, index of the file), ``ValueError`` (text, index of the file) for what cannot be read at
     all, ``InterruptedError`` after `Job.stop`.
     """
@@ -315,6 +317,9 @@ def in_flight(calls: _Calls) -> npt.NDArray[np.int64]:
 _I64: TypeAlias = npt.NDArray[np.int64]
 _F64: TypeAlias = npt.NDArray[np.float64]
 
+def in_order(starts: _I64, ends: _I64) -> tuple[_I64, _I64]:
+    """`nfslat.kernels.levels.in_order`; both columns of one length, in any order."""
+
 def levels(starts: _I64, ends: _I64) -> tuple[_I64, _I64]:
     """`nfslat.kernels.levels.time_and_ends`: time and ends by the number in flight; both columns ascend."""
 
@@ -334,6 +339,15 @@ def places(ascending: _I32 | _I64, wanted: _I32 | _I64) -> _I64:
 
 def order(values: _I64) -> _I64:
     """`nfslat.kernels.order.argsort`: rows in ascending order."""
+
+def spacings(values: _I64, near: int, least: float) -> _F64:
+    """`nfslat.kernels.order.spacings`."""
+
+def grouped(groups: _I32, count: int) -> tuple[_I32, _I64]:
+    """`nfslat.kernels.order.side_by_side`: rows by group, and how many each group has.
+
+    Raises ``ValueError`` for a group that is not from 0 to `count` - 1.
+    """
 
 def ranks(values: _I64, places: Sequence[int]) -> list[int]:
     """`nfslat.kernels.order.ranks`: what stands at some places. Raises ``ValueError`` where there are not so many."""

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from nfslat.decode.tools import Tools
     from nfslat.decode.workspace import Workspace
     from nfslat.export.anonymous import Pseudonyms
+    from nfslat.export.by_window import Sink
     from nfslat.export.op_table import OpTable
     from nfslat.model.tables import I64
     from nfslat.names.paths import Paths
@@ -82,6 +83,7 @@ class Options:
     # large for that, and the report alone is wanted (`may_window`).
     window_s: float | None = None
     may_window: bool = False
+    paths: bool = True  # False: nothing that names files will be asked for, so that replies are not searched for names
     command: str = ""  # what the report says it was made by
 
     def __post_init__(self) -> None:
@@ -367,6 +369,8 @@ class Report:
     def _make_paths(self, rows: I64 | None = None) -> Paths:
         from nfslat.names.paths import paths_of, paths_of_side
 
+        if not self._options.paths:
+            raise RuntimeError("the captures were read without what names files")
         found, encoding = self._found, self._options.name_encoding
         return paths_of_side(found, encoding) if isinstance(found, Side) else paths_of(found, encoding, rows)
 
@@ -537,9 +541,10 @@ def _with_files(options: Options, names: tuple[Sequence[Name], ...]) -> Options:
 class OfWindows(Report):
     """What two captures say that were read in windows: the report, and no single ops."""
 
-    def __init__(self, made: model.Report, options: Options) -> None:
-        """Of what `nfslat.windows.run` made."""
+    def __init__(self, made: model.Report, options: Options, *, are_written: bool = False) -> None:
+        """Of what `nfslat.windows.run` made; `are_written`: rows of single ops were as they came."""
         self._made = made
+        self._are_written = are_written
         self._options = options
 
     def __repr__(self) -> str:
@@ -552,6 +557,16 @@ class OfWindows(Report):
             raise AttributeError(name)
         raise UsageError("the captures were read in windows, of which no single operation is kept; give no --window")
 
+    def write_csv(self, out: TextIO) -> None:
+        """It was written as the windows came."""
+        if not self._are_written:
+            super().write_csv(out)
+
+    def write_parquet(self, out: BinaryIO) -> None:
+        """The same."""
+        if not self._are_written:
+            super().write_parquet(out)
+
     @cached_property
     def summary(self) -> model.Report:
         """All figures."""
@@ -563,16 +578,18 @@ class OfWindows(Report):
         return self._made
 
 
-def run(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Report:
-    """One capture or two; a progress bar on a terminal unless `quiet`."""
+def run(captures: Sequence[str], options: Options, *, quiet: bool = True, sinks: Sequence[Sink] = ()) -> Report:
+    """One capture or two; a progress bar on a terminal unless `quiet`. Where they are read in windows, `sinks` get each
+    of them."""
     from nfslat import pipeline
     from nfslat.decode.workspace import open_workspace
 
     if not options.command:
         options = dataclasses.replace(options, command=shlex.join(["nfslat", *captures]))
-    with open_workspace(captures, engine=options.engine, quiet=quiet, segments=_segments(captures)) as work:
+    wanted = _segments(captures)
+    with open_workspace(captures, engine=options.engine, quiet=quiet, segments=wanted, files=options.paths) as work:
         if len(captures) > 1 and _in_windows(work, options):
-            return _windowed(work, options)
+            return _windowed(work, options, sinks)
         if len(captures) > 1:
             both = _correlate(work, options)
             if both.server.source.bundle or both.client.source.bundle:
@@ -610,7 +627,8 @@ def _not_in_windows(options: Options) -> list[str]:
     """What was asked for that needs all operations at once."""
     given = options.known if options.outside is None else options.outside.given
     asked = {
-        "filters": options.filters != Filters(),
+        "--start and --end": options.filters.by_time,
+        "--all-programs": options.filters.all_programs,
         "by": options.by,
         "interval": options.interval_s,
         "what-if": options.what_if,
@@ -622,25 +640,36 @@ def _not_in_windows(options: Options) -> list[str]:
     return [name for name, value in asked.items() if value]
 
 
-def _windowed(work: Workspace, options: Options) -> OfWindows:
+def _windowed(work: Workspace, options: Options, sinks: Sequence[Sink]) -> OfWindows:
     from nfslat.decode import native
     from nfslat.windows.run import correlate as in_windows
     from nfslat.windows.run import size_of
 
     tool = model.Tool(__version__, native.NAME, options.command, options.srt)
     server, client = work.sources
-    made = in_windows(
-        server,
-        client,
-        work.engine.tools,
-        tool,
-        size_of(options.window_s or 0.0),
-        may_swap=options.may_swap,
-        slo=options.slo,
-        progress=work.progress,
-    )
+
+    def each(c: Analysis) -> None:
+        for sink in sinks:
+            sink.add(c)
+
+    with contextlib.ExitStack() as stack:
+        for sink in sinks:
+            stack.callback(sink.end)  # whatever happens, before its stream is closed
+        made = in_windows(
+            server,
+            client,
+            work.engine.tools,
+            tool,
+            size_of(options.window_s or 0.0),
+            may_swap=options.may_swap,
+            slo=options.slo,
+            progress=work.progress,
+            each=each,
+            slowest=options.slowest,
+            filters=options.filters,
+        )
     work.close_progress()
-    return OfWindows(made, options)
+    return OfWindows(made, options, are_written=bool(sinks))
 
 
 def compared(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Correlation:

@@ -117,7 +117,9 @@ def correlate(
     Raises ``InputError`` where a capture holds no NFS, or the two have no op in common.
     """
     of_server, of_client = decode_both(server, client, engine, progress, all_programs=filters.all_programs)
-    return compare(side_of(*of_server), side_of(*of_client), filters=filters, srt=srt, may_swap=may_swap)
+    found = compare(side_of(*of_server), side_of(*of_client), filters=filters, srt=srt, may_swap=may_swap)
+    refuse_nothing_left(filters, found.server.reasons, found.client.reasons)
+    return found
 
 
 def inspect(source: Source, engine: Engine, *, filters: Filters, progress: Progress) -> Side:
@@ -463,7 +465,7 @@ def pairs_of(
     if len(pairs.pairs) < 2:
         return [], []
     numbers = numbers_of(c, pairs)
-    rows = plain_rows(c, pairs, numbers)
+    rows = plain_rows(c, pairs.pairs, numbers)
     hosts = Known(
         server_host=known.server_host if len(pairs.servers) == 1 else None,
         client_host=known.client_host if len({one.client for one in pairs.pairs}) == 1 else None,
@@ -481,7 +483,7 @@ def pairs_of(
             continue
         found = leading(phases_of(one, hosts), judged.verdict, inflight.server.threads_estimate) or judged
         rows[at] = told_row(rows[at], pair, one, inflight, found.verdict)
-        told.append(PairTold(pair, rows[at], found.causes, found.verdict))
+        told.append(PairTold(pair, rows[at], found.causes, found.verdict, judged, one.clock))
     return sorted(rows, key=lambda row: -row.time_share), told
 
 
@@ -639,7 +641,6 @@ def _find_clock(
 
 def _select(server: Side, client: Side, matching: Matching, filters: Filters) -> tuple[Side, Side]:
     reasons = select_both(server.ops, client.ops, matching.matched, filters, client.decoded.first_ns)
-    refuse_nothing_left(filters, *reasons)
     return dataclasses.replace(server, reasons=reasons[0]), dataclasses.replace(client, reasons=reasons[1])
 
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_tables import READ, WRITE, op, ops
 
+from nfslat.kernels.order import side_by_side
 from nfslat.model import blocks as columns
-from nfslat.model.blocks import each_block, filled, side_by_side, tally
+from nfslat.model.blocks import each_block, filled, tally
 
 
 @pytest.fixture(autouse=True)

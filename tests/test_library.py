@@ -22,6 +22,7 @@ from nfslat import api
 from nfslat.cli import main as cli
 from nfslat.cli import report as report_command
 from nfslat.cli.help import report_parser
+from nfslat.cli.outputs import name_files
 from nfslat.errors import UsageError
 from nfslat.report import notebook
 
@@ -132,6 +133,20 @@ def test_single_operations_are_shown_and_extracted(report: nfslat.Report, capsys
     out = io.BytesIO()
     assert [f"0x{one.xid:08x}" for one in report.write_extract(out, xid=[int(xid, 16) for xid in xids])] == xids
     assert out.getvalue().startswith(b"\x0a\x0d\x0d\x0a")
+
+
+def test_names_of_files_are_read_where_something_may_show_them() -> None:
+    """The text by itself is the same without them; what is written, --by, --markdown and --anonymize have them."""
+    names = [str(path) for path in PAIR]
+    without = api.run(names, api.Options(paths=False))
+    assert without.text(full=True) == api.run(names, api.Options()).text(full=True)
+    assert not any(len(side.decoded.details.files) for side in (without.tables.server, without.tables.client))
+    with pytest.raises(RuntimeError, match="without what names files"):
+        _ = without.paths
+    parser = report_parser(cli.COMMANDS)
+    for more in (["--json", "a.json"], ["--csv", "-"], ["--by", "file"], ["--markdown"], ["--anonymize"]):
+        assert name_files(parser.parse_args([*names, *more])), more
+    assert not name_files(parser.parse_args([*names, "--full"]))
 
 
 def test_packets_are_not_shown_of_what_has_none(report: nfslat.Report) -> None:

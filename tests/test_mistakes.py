@@ -52,7 +52,7 @@ def _where_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["-q", "show", *BOTH], 2, "commands stand first: nfslat show ..."),
         ([*BOTH, "--htlm", "x.html"], 2, "no option --htlm; did you mean --html?"),
         (["show", *BOTH, "--slwest", "3"], 2, "did you mean --slowest? (see nfslat show --help)"),
-        (["transport", SERVER, "--html", "x.html"], 2, "it is one of nfslat, nfslat capture, nfslat fleet"),
+        (["transport", SERVER, "--perfetto", "x.json"], 2, "it is one of nfslat"),
         ([*BOTH, "--html"], 2, "--html needs a value: --html FILE"),
         (["diff", "--before", "a.pcap"], 2, "--before needs two values: --before SERVER CLIENT"),
         ([*BOTH, "--op", "RAED"], 2, "did you mean READ?"),

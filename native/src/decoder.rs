@@ -617,13 +617,21 @@ pub enum Wanted {
     All,
 }
 
-/// Read the ops of captures one after the other, as one; and the segments of their connections, where they are asked for.
-pub fn decode<I>(inputs: I, ranks: Ranks, segments: Wanted, progress: &Progress) -> Result<(Decoder, Vec<File>), Error>
+/// Read the ops of captures one after the other, as one; and the segments of their connections, and what replies say of
+/// files, where they are asked for.
+pub fn decode<I>(
+    inputs: I,
+    ranks: Ranks,
+    segments: Wanted,
+    files: bool,
+    progress: &Progress,
+) -> Result<(Decoder, Vec<File>), Error>
 where
     I: IntoIterator<Item = std::io::Result<Box<dyn Read + Send>>>,
 {
     let mut decoder = Decoder::new(ranks);
     decoder.keep_segments(segments);
+    decoder.pairing.files.is_unwanted = !files;
     let files = read_all(inputs, &mut decoder, progress)?;
     decoder.finish();
     Ok((decoder, files))

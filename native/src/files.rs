@@ -39,6 +39,8 @@ table! {
         pub handles: Interned,
         /// Rows beyond those that are kept, and calls beyond those that are remembered.
         pub dropped: u64,
+        /// Nobody will ask: calls are not looked at.
+        pub is_unwanted: bool,
         asked: HashMap<u32, Asked>,
         waiting_bytes: usize,
     }
@@ -48,7 +50,7 @@ impl Files {
     /// A call, whose op is in row `op`.
     #[inline]
     pub fn ask(&mut self, op: u32, call: &Call<'_>) {
-        if news::asks(call) {
+        if !self.is_unwanted && news::asks(call) {
             self.remember(op, call);
         }
     }

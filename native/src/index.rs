@@ -20,6 +20,9 @@ struct Line {
     value: [u32; WIDTH],
 }
 
+/// Places of the newest lines, by owner and block; where two meet, the newer one has it.
+const NEWEST: usize = 1024;
+
 /// XIDs that a lost stretch of a stream may have used up, in the order in which they count.
 const STRETCH: u32 = 1 << 16;
 /// Calls of an owner from which on it is known whether its XIDs count.
@@ -47,8 +50,10 @@ struct Xids {
 pub struct Index {
     /// In the order in which they came, so that those of calls under way are side by side.
     lines: Vec<Line>,
-    /// Numbers of `lines`: this table alone is read in no order, and small enough to stay near the processor.
+    /// Numbers of `lines`: this table alone is read in no order.
     places: HashTable<u32>,
+    /// The same of the newest ones, which are in the processor's nearest cache: nearly all that is looked for.
+    newest: Vec<u32>,
     owners: Vec<Xids>,
     seed: u64,
 }
@@ -57,7 +62,7 @@ impl Default for Index {
     fn default() -> Index {
         // Seeded anew in each process: no capture can be made so that all its XIDs meet in one place.
         let seed = RandomState::new().hash_one(0u8) | 1;
-        Index { lines: Vec::new(), places: HashTable::new(), owners: Vec::new(), seed }
+        Index { lines: Vec::new(), places: HashTable::new(), newest: Vec::new(), owners: Vec::new(), seed }
     }
 }
 
@@ -75,6 +80,10 @@ impl Index {
     #[inline]
     fn find(&self, owner: u32, block: u32) -> Option<usize> {
         let is_it = |line: &Line| line.block == block && line.owner == owner;
+        match self.newest.get(slot(owner, block)) {
+            Some(&at) if self.lines.get(at as usize).is_some_and(is_it) => return Some(at as usize),
+            _ => {}
+        }
         let found = self.places.find(hash(self.seed, owner, block), |at| is_it(&self.lines[*at as usize]));
         found.map(|at| *at as usize)
     }
@@ -116,6 +125,7 @@ impl Index {
     /// `value` becomes what `moved` says; `EMPTY` where it is no more.
     pub fn renumber(&mut self, moved: impl Fn(u32) -> u32) {
         self.places = HashTable::new();
+        self.newest = Vec::new();
         for line in std::mem::take(&mut self.lines) {
             for (at, value) in line.value.iter().enumerate().filter(|(_, value)| **value != EMPTY) {
                 let value = moved(*value);
@@ -133,6 +143,8 @@ impl Index {
             let (lines, seed, at) = (&self.lines, self.seed, self.lines.len() - 1);
             let rehash = |at: &u32| hash(seed, lines[*at as usize].owner, lines[*at as usize].block);
             self.places.insert_unique(hash(seed, owner, block), at as u32, rehash);
+            self.newest.resize(NEWEST, u32::MAX);
+            self.newest[slot(owner, block)] = at as u32;
             at
         });
         self.lines[at].value[counted as usize % WIDTH] = value;
@@ -162,6 +174,12 @@ fn hash(seed: u64, owner: u32, block: u32) -> u64 {
     let key = (u64::from(owner) << 32 | u64::from(block)) ^ seed.rotate_left(32);
     let wide = u128::from(key) * u128::from(seed | 0x9e37_79b9_7f4a_7c15);
     wide as u64 ^ (wide >> 64) as u64
+}
+
+/// Blocks of an owner that follow each other have slots that do.
+#[inline]
+fn slot(owner: u32, block: u32) -> usize {
+    owner.wrapping_mul(37).wrapping_add(block) as usize % NEWEST
 }
 
 fn is_near(a: u32, b: u32) -> bool {

@@ -7,18 +7,99 @@ const DIGITS: usize = 1 << DIGIT_BITS;
 /// Fewer are sorted by comparing them.
 const FEW: usize = 512;
 
+/// Items that a bin is to hold, on average, and so many that are put in order one by one.
+const IN_BIN: usize = 4;
+const FEW_IN_BIN: usize = 32;
+
+/// `items` by a key from 0 to `most`, equal ones in their order: put into bins of the key, and those put in order. What is
+/// nearly in order, as the replies of a capture in the order of the calls, goes where its neighbours went.
+fn by_bins<T: Copy + Default>(items: impl Iterator<Item = T> + Clone, most: u64, key: impl Fn(T) -> u64) -> Vec<T> {
+    let rows = items.clone().count();
+    let bits = (rows / IN_BIN + 1).ilog2();
+    let shift = (u64::BITS - most.leading_zeros()).saturating_sub(bits);
+    let bin = |item| (key(item) >> shift) as usize;
+    let mut ends = vec![0_u32; (most >> shift) as usize + 1];
+    items.clone().for_each(|item| ends[bin(item)] += 1);
+    let mut sum = 0;
+    ends.iter_mut().for_each(|end| sum += std::mem::replace(end, sum));
+    let mut out = vec![T::default(); rows];
+    for item in items {
+        let place = &mut ends[bin(item)];
+        out[*place as usize] = item;
+        *place += 1;
+    }
+    let mut begin = 0;
+    for end in ends {
+        let inside = &mut out[begin..end as usize];
+        if inside.len() > FEW_IN_BIN {
+            inside.sort_by_key(|&item| key(item));
+        } else {
+            insert(inside, &key);
+        }
+        begin = end as usize;
+    }
+    out
+}
+
+fn insert<T: Copy>(items: &mut [T], key: impl Fn(T) -> u64) {
+    for at in 1..items.len() {
+        let (item, its) = (items[at], key(items[at]));
+        let mut to = at;
+        while to > 0 && its < key(items[to - 1]) {
+            items[to] = items[to - 1];
+            to -= 1;
+        }
+        items[to] = item;
+    }
+}
+
+/// What of each value is above the least, at most.
+fn range(values: &[i64]) -> Option<(i64, u64)> {
+    let (&least, &most) = (values.iter().min()?, values.iter().max()?);
+    Some((least, most.wrapping_sub(least) as u64))
+}
+
+/// Ascending.
+pub fn sorted(values: Vec<i64>) -> Vec<i64> {
+    match range(&values) {
+        Some((least, most)) if !values.is_sorted() => {
+            by_bins(values.iter().copied(), most, |value| value.wrapping_sub(least) as u64)
+        }
+        _ => values,
+    }
+}
+
+/// Rows of groups, from 0 to `count` - 1, so that those of each stand side by side and keep their order; and how many
+/// each has. None where there is another group.
+pub fn grouped(groups: &[i32], count: usize) -> Option<(Vec<i32>, Vec<i64>)> {
+    let mut next = vec![0_usize; count];
+    for &group in groups {
+        *next.get_mut(group as usize)? += 1;
+    }
+    let sizes = next.iter().map(|&size| size as i64).collect();
+    let mut sum = 0;
+    for begin in &mut next {
+        sum += std::mem::replace(begin, sum);
+    }
+    let mut rows = vec![0; groups.len()];
+    for (row, &group) in groups.iter().enumerate() {
+        let place = &mut next[group as usize];
+        rows[*place] = row as i32;
+        *place += 1;
+    }
+    Some((rows, sizes))
+}
+
 /// Rows of `values`, ascending; equal ones in their order. Where no two are more than 2^32 apart, and they are in no
 /// order yet, digit by digit.
 pub fn order(values: &[i64]) -> Vec<i64> {
-    let (Some(&least), Some(&most)) = (values.iter().min(), values.iter().max()) else { return Vec::new() };
-    let range = most.wrapping_sub(least) as u64;
+    let Some((least, range)) = range(values) else { return Vec::new() };
     if values.is_sorted() {
         return (0..values.len() as i64).collect();
     }
     if values.len() < FEW || range > u64::from(u32::MAX) {
-        let mut rows: Vec<(i64, u32)> = values.iter().zip(0..).map(|(&value, row)| (value, row)).collect();
-        rows.sort_by_key(|&(value, _)| value); // stable, and quick where much is in order
-        return rows.into_iter().map(|(_, row)| i64::from(row)).collect();
+        let key = |row: u32| values[row as usize].wrapping_sub(least) as u64;
+        return by_bins(0..values.len() as u32, range, key).into_iter().map(i64::from).collect();
     }
     let mut rows: Vec<u64> =
         values.iter().zip(0..).map(|(&value, row)| (value.wrapping_sub(least) as u64) << 32 | row).collect();
@@ -41,13 +122,26 @@ pub fn order(values: &[i64]) -> Vec<i64> {
     rows.into_iter().map(|one| i64::from(one as u32)).collect()
 }
 
+/// From the number `near` places below to the one as far above, where `values` ascend: of each, in their own order, at
+/// least `least`, times how many there are and by how many places these two are apart (`nfslat.kernels.order.spacings`).
+pub fn spacings(values: &[i64], near: usize, least: f64) -> Vec<f64> {
+    let rows = order(values);
+    let ordered: Vec<f64> = rows.iter().map(|&row| values[row as usize] as f64).collect();
+    let (count, last) = (rows.len() as f64, rows.len().saturating_sub(1));
+    let mut out = vec![0.0; rows.len()];
+    for (at, &row) in rows.iter().enumerate() {
+        let (below, above) = (at.saturating_sub(near), (at + near).min(last));
+        out[row as usize] = (ordered[above] - ordered[below]).max(least) * count / (above - below) as f64;
+    }
+    out
+}
+
 /// Numbers are put into so many bins, two to that, and what is looked for is looked for in one of them.
 const BIN_BITS: u32 = 16;
 
 /// What stands at each of `places`, counted from 0, when `values` ascend. Panics where there are not so many.
 pub fn ranks(values: &[i64], places: &[usize]) -> Vec<i64> {
-    let (Some(&least), Some(&most)) = (values.iter().min(), values.iter().max()) else { return Vec::new() };
-    let range = most.wrapping_sub(least) as u64;
+    let Some((least, range)) = range(values) else { return Vec::new() };
     let shift = (u64::BITS - range.leading_zeros()).saturating_sub(BIN_BITS);
     if values.len() < FEW || shift == 0 && range as usize >= values.len() {
         let mut sorted = values.to_vec();
@@ -55,7 +149,7 @@ pub fn ranks(values: &[i64], places: &[usize]) -> Vec<i64> {
         return places.iter().map(|&place| sorted[place]).collect();
     }
     let bin = |value: i64| (value.wrapping_sub(least) as u64 >> shift) as usize;
-    let mut ends = vec![0; bin(most) + 1];
+    let mut ends = vec![0; (range >> shift) as usize + 1];
     values.iter().for_each(|&value| ends[bin(value)] += 1);
     let mut sum = 0;
     ends.iter_mut().for_each(|end| (*end, sum) = (sum + *end, sum + *end));
@@ -77,6 +171,29 @@ pub fn ranks(values: &[i64], places: &[usize]) -> Vec<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_nearly_in_order_and_what_is_not_is_sorted() {
+        let mut state = 1_u64;
+        for spread in [1, 3, 40, 100_000] {
+            let values: Vec<i64> = (0..5000)
+                .map(|row| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    row + (state >> 33) as i64 % spread
+                })
+                .collect();
+            let mut wanted = values.clone();
+            wanted.sort_unstable();
+            assert_eq!(sorted(values), wanted);
+        }
+    }
+
+    #[test]
+    fn a_group_that_there_is_not_is_refused() {
+        assert_eq!(grouped(&[1, 0, 1], 2), Some((vec![1, 0, 2], vec![1, 2])));
+        assert_eq!(grouped(&[0, 2], 2), None);
+        assert_eq!(grouped(&[-1], 2), None);
+    }
 
     proptest::proptest! {
         #![proptest_config(crate::testing::cases(200))]

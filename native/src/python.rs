@@ -57,7 +57,7 @@ impl Job {
 
 /// Decode captures, one after the other, as one.
 #[pyfunction]
-#[pyo3(signature = (paths, nfs_ranks, callback_ranks, action_rank, job, segments = 0))]
+#[pyo3(signature = (paths, nfs_ranks, callback_ranks, action_rank, job, segments = 0, files = true))]
 fn decode(
     py: Python<'_>,
     paths: Vec<std::path::PathBuf>,
@@ -66,14 +66,15 @@ fn decode(
     action_rank: u8,
     job: &Job,
     segments: u8,
+    files: bool,
 ) -> PyResult<Found> {
     let segments = [Wanted::None, Wanted::Some, Wanted::All][usize::from(segments.min(2))];
     let progress = Arc::clone(&job.0);
     let ranks = Ranks { nfs: nfs_ranks, callback: callback_ranks, action: action_rank };
-    let done = py.detach(|| read(paths.iter().map(open), ranks, segments, &progress));
-    let (mut decoder, files) = done.map_err(failure)?;
-    let is_cut = is_cut(&files);
-    Found::new(py, decoder.contents(), Turns::default(), is_cut, of_files(py, files)?)
+    let done = py.detach(|| read(paths.iter().map(open), ranks, segments, files, &progress));
+    let (mut decoder, captures) = done.map_err(failure)?;
+    let is_cut = is_cut(&captures);
+    Found::new(py, decoder.contents(), Turns::default(), is_cut, of_files(py, captures)?)
 }
 
 fn open(path: &std::path::PathBuf) -> std::io::Result<Box<dyn Read + Send>> {
@@ -232,6 +233,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kernels::heard_of, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::order, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::ranks, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::grouped, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::spacings, module)?)?;
+    module.add_function(wrap_pyfunction!(kernels::in_order, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::in_flight, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::places, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::starts, module)?)?;

@@ -1,5 +1,7 @@
 //! Starts and ends of ops in order of time: what was in flight in between.
 
+use crate::order;
+
 /// One start or end among all of them.
 struct Event {
     t_ns: i64,
@@ -44,6 +46,18 @@ fn sweep(starts: &[i64], ends: &[i64], mut visit: impl FnMut(&Event)) {
         });
         (last_ns, was_end) = (t_ns, !is_start);
     }
+}
+
+/// Starts and ends, each ascending, after the first start; what ends before it starts ends as it starts. None where
+/// there are not as many of each.
+pub fn in_order(starts: &[i64], ends: &[i64]) -> Option<(Vec<i64>, Vec<i64>)> {
+    if starts.len() != ends.len() {
+        return None;
+    }
+    let begin = starts.iter().copied().min().unwrap_or_default();
+    let from: Vec<i64> = starts.iter().map(|start| start.wrapping_sub(begin)).collect();
+    let to: Vec<i64> = starts.iter().zip(ends).map(|(start, end)| start.max(end).wrapping_sub(begin)).collect();
+    Some((order::sorted(from), order::sorted(to)))
 }
 
 fn add(column: &mut Vec<i64>, at: usize, amount: i64) {

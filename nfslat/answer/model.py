@@ -42,6 +42,7 @@ from nfslat.answer.inflight import SessionInFlight as SessionInFlight
 from nfslat.answer.outcomes import Outcomes as Outcomes
 from nfslat.answer.pictures import Alone as Alone
 from nfslat.answer.pictures import Pictures as Pictures
+from nfslat.answer.pictures import SlowOp as SlowOp
 from nfslat.answer.pivots import Intervals, Pivot
 from nfslat.answer.pivots import PivotRow as PivotRow
 from nfslat.answer.tune import Advice
@@ -562,5 +563,12 @@ class Report(Document):
     intervals: Intervals | None = None  # matched ops by time; None unless --interval asked for it
     # what pictures are drawn from; None where nothing asked for them, or only one capture was given
     pictures: Pictures | None = None
+    # of captures that were read in windows, which have no pictures: slowest first; 20, or `--slowest`
+    slowest: list[SlowOp] = field(default_factory=list)
     inferred: Inferred | None = None  # one capture was given, and the other side inferred
     alone: Alone | None = None  # the same of one capture; None where nothing asked for them, or two were given
+
+    @property
+    def slow_ops(self) -> list[SlowOp]:
+        """The ops with the longest client SRT, slowest first, as far as they are known."""
+        return self.slowest if self.pictures is None else self.pictures.slowest

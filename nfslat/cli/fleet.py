@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nfslat.fleet.run.manifest import Manifest
     from nfslat.fleet.run.points import Points
     from nfslat.fleet.run.pool import Pool
+    from nfslat.fleet.run.store import Store
 
 DESCRIPTION = """\
 Compare the captures of one NFS server and of many of its clients: which clients
@@ -47,6 +48,7 @@ Exit status: as nfslat's, and 4 where a part could not be done (nfslat --help)."
 STATUS_IN_PART = 4
 _SAID = 3  # problems with files, beside what came of them
 _OURS = {"run.json", "shards", "slices", "hashes"}  # one of these is in a folder of a run
+_NEAR_BYTES = 16 << 30  # of captures; what is made of more is not kept twice
 _MANY_HEADS = 512  # files; more are looked at by the workers
 
 
@@ -156,7 +158,6 @@ def _fleet(options: argparse.Namespace) -> Fleet:
     from nfslat.fleet.run.manifest import read
     from nfslat.fleet.run.points import assign, find_points
     from nfslat.fleet.run.run import Asked, Run
-    from nfslat.fleet.run.store import Store
 
     manifest = None if options.manifest is None else read(options.manifest)
     given = merged(expand(options.captures), *([manifest.given] if manifest is not None else []))
@@ -171,7 +172,7 @@ def _fleet(options: argparse.Namespace) -> Fleet:
         raise InputError(f"{problem}{said}") from problem
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nfslat-")))
-        store = Store(str(scratch / "out"), kept=False) if options.out is None else Store(_out(options.out))
+        store = _store(options, scratch, sum(one.size_bytes for one in given.files))
         if options.out is not None:
             _refuse_foreign(options.out)
         store.check()
@@ -189,6 +190,16 @@ def _fleet(options: argparse.Namespace) -> Fleet:
         )
         step = stack.enter_context(_progress(len(points.clients), quiet=options.quiet))
         return Run(pool, store, points, asked, step).fleet()
+
+
+def _store(options: argparse.Namespace, scratch: Path, size_bytes: int) -> Store:
+    """Where the run keeps what it makes of captures of that size."""
+    from nfslat.fleet.run.store import Store
+
+    if options.out is None:
+        return Store(str(scratch / "out"), kept=False, near=str(scratch / "near"))
+    is_near = options.scheduler is None and size_bytes < _NEAR_BYTES
+    return Store(_out(options.out), near=str(scratch / "near") if is_near else "")
 
 
 @contextlib.contextmanager

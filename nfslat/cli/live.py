@@ -29,6 +29,8 @@ EXAMPLES = """examples:
   mkfifo s c; ssh nfs1 tcpdump -U -s 512 -w - port 2049 >s &
     ssh db1 tcpdump -U -s 512 -w - port 2049 >c & nfslat live s c
   nfslat live s c --json - | jq 'select(.outcome == "fault")'
+  nfslat live client.pcap
+  nfslat live s c --when 'READ.p99>20ms for 30s' --when fault --out /var/lib/nfslat
 
 exit status: 0 done, 2 usage, 3 a capture cannot be read, or the two have nothing
 in common, 130 interrupted"""

@@ -19,12 +19,19 @@ from nfslat.export.output import Kind, binary_output, is_standard, output, outpu
 from nfslat.report.text_layout import visible
 
 if TYPE_CHECKING:
-    from nfslat.api import Report
+    from nfslat.export.by_window import Sink
 
 
-def need_ops(options: argparse.Namespace) -> list[str]:
-    """Options of files that hold single operations, or pictures of them."""
-    return [row.option for row in OUTPUTS if row.asked(options) is not None and row.option not in _OF_FIGURES]
+def need_ops(options: argparse.Namespace, *, by_window: bool = False) -> list[str]:
+    """Options of files that hold single operations, or pictures of them; `by_window`: of all at once."""
+    able = (*_OF_FIGURES, *_BY_WINDOW) if by_window else _OF_FIGURES
+    return [row.option for row in OUTPUTS if row.asked(options) is not None and row.option not in able]
+
+
+def name_files(options: argparse.Namespace) -> bool:
+    """May anything that is asked for name files by their paths? The text does not."""
+    is_written = any(row.asked(options) is not None for row in OUTPUTS)
+    return is_written or options.markdown or options.anonymize or bool(options.by or options.evidence)
 
 
 def _pyarrow(_: str) -> None:
@@ -33,7 +40,9 @@ def _pyarrow(_: str) -> None:
     pyarrow("pyarrow.parquet")
 
 
-def _packages(*modules: str) -> Callable[[str], None]:
+def packages(*modules: str) -> Callable[[str], None]:
+    """A check for these."""
+
     def check(option: str) -> None:
         try:
             for module in modules:
@@ -50,7 +59,7 @@ class Output:
 
     option: str
     words: str  # in the help
-    write: Callable[[Report, Any, str], object]
+    write: Callable[[Any, Any, str], object]
     kind: Kind
     open: Callable[..., contextlib.AbstractContextManager[Any]] = output
     metavar: str = "FILE"
@@ -62,14 +71,23 @@ class Output:
         return getattr(options, self.option.strip("-").replace("-", "_"))
 
 
+@dataclass(frozen=True)
+class Opened:
+    """Files that are to be written."""
+
+    write: Callable[[Any], tuple[PictureError | None, list[str]]]
+    sinks: Callable[[str], list[Sink]]  # of those that are written as windows come, with the command
+
+
 _OF_FIGURES = ("--html", "--json")
+_BY_WINDOW = ("--csv", "--parquet")  # can be written as windows come
 OUTPUTS = (
     Output(
         "--html",
         "write the report as one page with pictures, for browser and mail",
         lambda report, out, _: out.write(report.html()),
         Kind.HTML,
-        check=_packages("vl_convert", "jinja2"),
+        check=packages("vl_convert", "jinja2"),
     ),
     Output(
         "--png",
@@ -78,7 +96,7 @@ OUTPUTS = (
         Kind.PICTURE,
         open=output_directory,
         metavar="DIR",
-        check=_packages("vl_convert"),
+        check=packages("vl_convert"),
     ),
     Output(
         "--json",
@@ -137,39 +155,44 @@ def add_outputs(group: argparse._ArgumentGroup) -> None:
     add_overwrite(group)
 
 
-def refuse(options: argparse.Namespace) -> None:
+def refuse(options: argparse.Namespace, rows: Sequence[Output] = OUTPUTS) -> None:
     """Raise ``UsageError`` for two outputs to one place, and for what cannot be made here."""
-    named = {row.option: row.asked(options) for row in OUTPUTS}
+    named = {row.option: row.asked(options) for row in rows}
     places = {option: _place(name) for option, name in named.items() if name not in (None, os.devnull)}
     for one, other in itertools.combinations(places, 2):
         if places[one] == places[other]:
             raise UsageError(f"{one} and {other} cannot both go to {named[other]}")
-    for row in OUTPUTS:
+    for row in rows:
         if row.check is not None and named[row.option] is not None:
             row.check(row.option)
 
 
 @contextlib.contextmanager
 def opened(
-    options: argparse.Namespace, read: Sequence[str], json_out: TextIO | None
-) -> Iterator[Callable[[Report], tuple[PictureError | None, list[str]]]]:
+    options: argparse.Namespace, read: Sequence[str], json_out: TextIO | None, rows: Sequence[Output] = OUTPUTS
+) -> Iterator[Opened]:
     """What writes a report to all that was asked for; each of them is complete when the block ends.
 
-    It returns why there are no pictures, where they failed (then what was to have them is not written, and the rest
-    is), and the names of what it wrote. What cannot be written is found out here, before captures are read. `read`
+    Its `write` returns why there are no pictures, where they failed (then what was to have them is not written, and the
+    rest is), and the names of what it wrote. What cannot be written is found out here, before captures are read. `read`
     names them and all other files that are read; `json_out` is where --json goes if it is open.
     """
     given = {"--json": contextlib.nullcontext(json_out)} if json_out is not None else {}
     with contextlib.ExitStack() as stack:
         streams = []
-        for row in OUTPUTS:
+        for row in rows:
             if (name := row.asked(options)) is None:
                 continue
             own = stack.enter_context(contextlib.ExitStack())
             place = given.get(row.option) or row.open(name, row.kind, read, overwrite=options.overwrite)
             streams.append((row, name, own, own.enter_context(place)))
 
-        def write(report: Report) -> tuple[PictureError | None, list[str]]:
+        def sinks(command: str) -> list[Sink]:
+            from nfslat.export.by_window import SINKS  # noqa: PLC0415  (brings numpy)
+
+            return [SINKS[row.option](stream, command) for row, _, _, stream in streams if row.option in SINKS]
+
+        def write(report: Any) -> tuple[PictureError | None, list[str]]:
             shows = not options.quiet and sys.stderr is not None and sys.stderr.isatty()
             failed, written = None, []
             for row, name, own, stream in streams:
@@ -184,7 +207,7 @@ def opened(
                     own.__exit__(type(problem), problem, problem.__traceback__)
             return failed, written
 
-        yield write
+        yield Opened(write, sinks)
 
 
 @contextlib.contextmanager
@@ -208,9 +231,9 @@ def say_written(names: Sequence[str]) -> None:
             say(f"wrote {name}")
 
 
-def to_standard(options: argparse.Namespace) -> bool:
+def to_standard(options: argparse.Namespace, rows: Sequence[Output] = OUTPUTS) -> bool:
     """Whether any of them goes to standard output, where the text then does not."""
-    return any(is_standard(row.asked(options)) for row in OUTPUTS if row.open is not output_directory)
+    return any(is_standard(row.asked(options)) for row in rows if row.open is not output_directory)
 
 
 def _place(file: str) -> str:

@@ -192,8 +192,10 @@ def run(options: argparse.Namespace, command: str, *, width: int, color: bool, j
     wanted = _options(options, command)
     read = [*captures, *options.evidence, *options.server_snapshot, *options.client_snapshot]
     gone: BrokenPipeError | None = None
-    with outputs.opened(options, read, json_out) as write:
-        report = api.run(captures, wanted, quiet=options.quiet)
+    with outputs.opened(options, read, json_out) as files:
+        # Windows that were not asked for are of no single operations.
+        sinks = files.sinks(wanted.command) if options.window is not None else []
+        report = api.run(captures, wanted, quiet=options.quiet, sinks=sinks)
         # The verdict does not wait for pictures. The files are made whatever happens to a reader of it (less, head).
         try:
             if not outputs.to_standard(options):
@@ -202,7 +204,7 @@ def run(options: argparse.Namespace, command: str, *, width: int, color: bool, j
                 sys.stdout.flush()
         except BrokenPipeError as problem:
             gone = problem
-        failed, written = write(report)
+        failed, written = files.write(report)
     outputs.say_written([] if options.quiet else written)
     if gone is not None:
         raise gone
@@ -259,6 +261,7 @@ def _options(options: argparse.Namespace, command: str) -> Any:
         anonymize=options.anonymize,
         window_s=options.window,
         may_window=not outputs.need_ops(options),
+        paths=outputs.name_files(options),
         command=command,
     )
 
@@ -274,7 +277,7 @@ def _refuse_what_does_not_fit(options: argparse.Namespace) -> None:
     if options.window is not None:
         if options.client is None:
             raise UsageError("--window: this needs both captures, the server's and the client's")
-        if asked := outputs.need_ops(options):
+        if asked := outputs.need_ops(options, by_window=True):
             raise UsageError(f"--window keeps no single operations, which this needs: {', '.join(asked)}")
     if options.full and options.sections:
         raise UsageError("--full prints all sections, --sections some: give one of them")

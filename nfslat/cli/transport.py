@@ -6,27 +6,75 @@ import argparse
 import shlex
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 from nfslat import __version__
+from nfslat.cli import outputs
+from nfslat.cli.messages import say
 from nfslat.errors import UsageError
+from nfslat.export.output import Kind, output_directory
+
+if TYPE_CHECKING:
+    from nfslat.tcp.model import Report
 
 DESCRIPTION = """\
 What TCP did to any conversation, NFS or not (Oracle Data Guard, SQL*Net, SQL
 Server ...): round trips, delayed ACKs, loss, windows, what limited the sender,
 turns, segment sizes, throughput. With two captures, one from each end: what was
-lost in transit, and how long the way takes."""
+lost in transit, and how long the way takes. --html draws it over time: round
+trips, bytes sent and acknowledged, in flight, windows, rates, sizes, waits."""
 
 EXAMPLES = """\
 examples:
   nfslat transport oracle.pcap --port 1521
   nfslat transport client.pcap server.pcap --port 1521 --top 3
   nfslat transport oracle.pcap --stream 4 --json transport.json
+  nfslat transport oracle.pcap --html transport.html
   nfslat transport oracle.pcap --sqlnet-trace sqlnet_1234.trc
 
 exit status: 0 done, 2 usage, 3 a capture cannot be read, or holds no TCP"""
 
 _MOST_TOP = 64
+_DRAWN = 8  # conversations with graphs: a page of more is too large for a mail
+
+
+def _html(report: Report, out: TextIO, _: str) -> None:
+    from nfslat.tcp.page import render  # noqa: PLC0415
+
+    out.write(render(report))
+
+
+def _png(report: Report, folder: Path, _: str) -> None:
+    from nfslat.tcp.page import write_png  # noqa: PLC0415
+
+    write_png(report, folder)
+
+
+_OUTPUTS = (
+    outputs.Output(
+        "--html",
+        "write the report as one page with graphs over time",
+        _html,
+        Kind.HTML,
+        check=outputs.packages("vl_convert", "jinja2"),
+    ),
+    outputs.Output(
+        "--png",
+        "write the graphs to files in DIR, for tickets",
+        _png,
+        Kind.PICTURE,
+        open=output_directory,
+        metavar="DIR",
+        check=outputs.packages("vl_convert"),
+    ),
+    outputs.Output(
+        "--json",
+        "write the report as JSON to FILE; - is standard output",
+        lambda report, out, _: report.write_json(out),
+        Kind.JSON,
+    ),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +88,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sqlnet-trace", metavar="FILE", help="SQL*Net trace of one side: SDU and sizes beside the packets"
     )
-    parser.add_argument("--json", metavar="FILE", help="write the report as JSON to FILE; - is standard output")
+    for row in _OUTPUTS:
+        parser.add_argument(row.option, metavar=row.metavar, help=row.words)
+    parser.add_argument("--markdown", action="store_true", help="print the report as Markdown, for tickets")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
 
 
@@ -56,15 +106,33 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     """
     if len(options.captures) > 2:
         raise UsageError(f"{len(options.captures)} captures: give one, or one from each end (a glob or list in quotes)")
+    outputs.refuse(options, _OUTPUTS)
     # Here, not above: --help and usage errors need none of it.
+    from nfslat.tcp.reading import refuse_without_decoder  # noqa: PLC0415
+    from nfslat.tcp.sections.all import markdown, render  # noqa: PLC0415
+
+    refuse_without_decoder()
+    with outputs.opened(options, inputs(options), json_out, _OUTPUTS) as files:
+        made = _made(options)
+        # First of all: who reads it need not wait for pictures.
+        if not outputs.to_standard(options, _OUTPUTS):
+            out.write(markdown(made) if options.markdown else render(made, width=width, color=color))
+            out.flush()
+        failed, written = files.write(made)
+    outputs.say_written(written)
+    if failed is not None:
+        say(str(failed))
+        return failed.exit_status
+    return 0
+
+
+def _made(options: argparse.Namespace) -> Report:
+    """The report on the captures."""
+    from nfslat.decode.native import NAME  # noqa: PLC0415  (absent where it was not compiled)
     from nfslat.decode.workspace import open_workspace  # noqa: PLC0415
     from nfslat.evidence.read import read_sqlnet_trace  # noqa: PLC0415
     from nfslat.tcp import both, model, report  # noqa: PLC0415
-    from nfslat.tcp.reading import read_trace, refuse_without_decoder  # noqa: PLC0415
-    from nfslat.tcp.sections.all import render  # noqa: PLC0415
-
-    refuse_without_decoder()
-    from nfslat.decode.native import NAME  # noqa: PLC0415  (absent where it was not compiled)
+    from nfslat.tcp.reading import read_trace  # noqa: PLC0415
 
     told = read_sqlnet_trace(options.sqlnet_trace) if options.sqlnet_trace else None
     ports = frozenset(options.port)
@@ -80,13 +148,8 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
         work.close_progress()
     found = both.correlate(traces[0], traces[1]) if len(traces) == 2 else None
     tool = model.Tool(__version__, NAME, shlex.join(["nfslat", *sys.argv[1:]]))
-    made = report.make(traces, found, tool, stream=options.stream, top=options.top, trace=told)
-    if json_out is not None:
-        made.write_json(json_out)
-    if options.json != "-":
-        out.write(render(made, width=width, color=color))
-    out.flush()
-    return 0
+    drawn = _DRAWN if options.html is not None or options.png is not None else 0
+    return report.make(traces, found, tool, stream=options.stream, top=options.top, trace=told, drawn=drawn)
 
 
 def _a_port(text: str) -> int:

@@ -47,6 +47,22 @@ def coded(rows: npt.NDArray[Any], labels: Dictionary, null: npt.NDArray[np.bool_
     return pa.DictionaryArray.from_arrays(pa.array(labels[0][rows], mask=null), labels[1])
 
 
+def plain(column: npt.NDArray[Any], kind: Any) -> Any:
+    """Numbers without null as a ``pyarrow.Array`` of that type, not copied.
+
+    ``pyarrow.array`` would import pandas, where there is one, which takes longer than most files.
+    """
+    pa = pyarrow()
+    return pa.Array.from_buffers(kind, len(column), [None, pa.py_buffer(np.ascontiguousarray(column))])
+
+
+def as_numpy(numbers: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """The same back again."""
+    data = numbers.buffers()[1]
+    whole = np.frombuffer(data, dtype) if data is not None else np.zeros(0, dtype)
+    return whole[numbers.offset : numbers.offset + len(numbers)]
+
+
 def options(schema: Any) -> dict[str, Any]:
     """How ``pyarrow.parquet.ParquetWriter`` is to write `schema`."""
     types = pyarrow().types

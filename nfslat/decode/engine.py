@@ -31,19 +31,27 @@ class Engine:
 
 
 def choose(
-    name: str | None, tools: Callable[[], Tools], scratch: Path, *, rereads: bool, segments: Wanted = Wanted.NONE
+    name: str | None,
+    tools: Callable[[], Tools],
+    scratch: Path,
+    *,
+    rereads: bool,
+    segments: Wanted = Wanted.NONE,
+    files: bool = True,
 ) -> Engine:
     """The engine called `name`; None takes the native one where it is built. Either takes what was decoded before.
 
     `rereads`: what comes in by standard input is wanted again later, so it is kept in `scratch`. `segments`: which of
-    TCP connections are wanted; tshark gives none. Raises ``UsageError`` where the native one is asked for and
-    not there.
+    TCP connections are wanted; tshark gives none. `files`: whether what replies say of files is. Raises ``UsageError``
+    where the native one is asked for and not there.
     """
-    engine = _with_bundles(_decoder(name, tools, scratch, rereads=rereads, segments=segments), scratch)
+    engine = _with_bundles(_decoder(name, tools, scratch, rereads=rereads, segments=segments, files=files), scratch)
     return _with_stored(engine, rereads=rereads)
 
 
-def _decoder(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rereads: bool, segments: Wanted) -> Engine:
+def _decoder(
+    name: str | None, tools: Callable[[], Tools], scratch: Path, *, rereads: bool, segments: Wanted, files: bool
+) -> Engine:
     if name == "tshark" or (name is None and not is_built()):
         from nfslat.decode.tshark import capinfos  # noqa: PLC0415  (late: the usual run does without)
         from nfslat.decode.tshark import engine as tshark  # noqa: PLC0415
@@ -64,7 +72,7 @@ def _decoder(name: str | None, tools: Callable[[], Tools], scratch: Path, *, rer
         open=lambda argument: native.open_source(argument, tools, scratch, rereads=rereads),
         total=lambda source: sum(file.path.stat().st_size for file in source.files if file.path.is_file()),
         unit="B",
-        decode=lambda source, progress: native.decode(source, tools, progress, segments=segments),
+        decode=lambda source, progress: native.decode(source, tools, progress, segments=segments, files=files),
         segments=segments,
     )
 

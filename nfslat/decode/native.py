@@ -88,16 +88,21 @@ def open_source(argument: str, tools: Callable[[], Tools], scratch: Path, *, rer
 
 
 def decode(
-    source: Source, tools: Callable[[], Tools], progress: Callable[[int], None], *, segments: Wanted = Wanted.NONE
+    source: Source,
+    tools: Callable[[], Tools],
+    progress: Callable[[int], None],
+    *,
+    segments: Wanted = Wanted.NONE,
+    files: bool = True,
 ) -> tuple[Source, Decoded]:
     """Decode `source`; `progress` is called with the bytes read so far, and may raise to end it. `segments`: which of
-    its TCP connections are wanted.
+    its TCP connections are wanted; `files`: whether `Details.files` is.
 
     Returns the source with what is known of its files now. Raises ``InputError`` where nothing can be read.
     """
     ranks = op_ranks(callback=False), op_ranks(callback=True)
     source, found = read(
-        source, tools, progress, lambda paths, job: _native.decode(paths, *ranks, RANK_ACTION, job, segments)
+        source, tools, progress, lambda paths, job: _native.decode(paths, *ranks, RANK_ACTION, job, segments, files)
     )
     return source, decoded(found, **facts_of(source, found.files))
 

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, NoReturn
 import numpy as np
 
 from nfslat import __version__
-from nfslat.decode.arrow import Counted, coded, dictionary, options, pyarrow, quick_options
+from nfslat.decode.arrow import Counted, as_numpy, coded, dictionary, options, plain, pyarrow, quick_options
 from nfslat.decode.capture import File, Source
 from nfslat.decode.packed import Columns, Tables, pack, unpack
 from nfslat.errors import InputError
@@ -70,7 +70,8 @@ def write_side(decoded: Decoded, source: Source, out: BinaryIO, *, command: str 
     form = quick_options() if quick else options(schema)
     with pa.PythonFile(Counted(out), mode="w") as sink, pq.ParquetWriter(sink, schema, **form) as writer:
         if quick:
-            writer.write_table(pa.table(ops, schema=schema), row_group_size=_ROW_GROUP)
+            columns = [plain(np.asarray(ops[field.name]), field.type) for field in schema]
+            writer.write_table(pa.Table.from_arrays(columns, schema=schema), row_group_size=_ROW_GROUP)
         else:
             for batch in _batches(decoded, ops, schema):
                 writer.write_batch(batch, row_group_size=_ROW_GROUP)
@@ -315,7 +316,10 @@ def _columns(file: Any, dtypes: dict[str, Any], progress: Callable[[int], None] 
             if found.type != pyarrow().from_numpy_dtype(column.dtype):
                 raise TypeError(f"{name}: {found.type}, not {column.dtype}")
             found = found.fill_null(int(_null(column))) if found.null_count else found
-            column[at : at + len(table)] = found.to_numpy()
+            place = at
+            for chunk in found.chunks:
+                column[place : place + len(chunk)] = as_numpy(chunk, column.dtype)
+                place += len(chunk)
         at += len(table)
     return {**texts, **numbers}
 

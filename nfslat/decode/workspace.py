@@ -31,12 +31,18 @@ class Workspace:
 
 @contextlib.contextmanager
 def open_workspace(
-    captures: Sequence[str], *, engine: str | None, quiet: bool, rereads: bool = False, segments: Wanted = Wanted.NONE
+    captures: Sequence[str],
+    *,
+    engine: str | None,
+    quiet: bool,
+    rereads: bool = False,
+    segments: Wanted = Wanted.NONE,
+    files: bool = True,
 ) -> Iterator[Workspace]:
     """Choose the engine, resolve the captures, and show progress on standard error if that is a terminal.
 
     `rereads`: the captures are looked at once more after they were decoded, so that standard input is kept in a file.
-    `segments`: which of TCP connections are wanted.
+    `segments`: which of TCP connections are wanted; `files`: whether what replies say of files is.
     The scratch directory (what only tshark needs, what is kept of a pipe) is gone when the block ends, come what may.
     Raises ``UsageError`` for standard input given twice, ``InputError`` for one file given twice, and what `choose`
     and the engine raise.
@@ -46,7 +52,8 @@ def open_workspace(
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nfslat-")))
 
-        chosen = choose(engine, _once(lambda: find_tools(scratch)), scratch, rereads=rereads, segments=segments)
+        tools = _once(lambda: find_tools(scratch))
+        chosen = choose(engine, tools, scratch, rereads=rereads, segments=segments, files=files)
         sources = tuple(chosen.open(capture) for capture in captures)
         _refuse_one_file_twice(sources)
         progress, close = (

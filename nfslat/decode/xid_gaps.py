@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from nfslat.model.blocks import side_by_side, tally
+from nfslat.kernels.order import side_by_side
+from nfslat.model.blocks import tally
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NFS
 from nfslat.model.tables import I32, I64, U32, Bool, Loose

@@ -10,7 +10,9 @@ import numpy as np
 
 from nfslat.evidence.calls_join import Joined, join
 from nfslat.evidence.known import CallMeans
-from nfslat.evidence.strace import Call, Strace
+from nfslat.evidence.oracle_files import calls_of
+from nfslat.evidence.oracle_trace import Wait
+from nfslat.evidence.strace import Call
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import F64
 from nfslat.model.units import to_ms
@@ -32,23 +34,34 @@ class OfCalls:
     app_ms: Mapping[str, float] = field(default_factory=dict)
 
 
-def of_calls(name: str, strace: Strace, c: Analysis) -> OfCalls:
+def of_waits(name: str, waits: Sequence[Wait], files: Mapping[int, str], c: Analysis) -> OfCalls:
+    """The same of the file waits of a 10046 trace; `files` are paths of data files by their numbers."""
+    ops = c.client.ops
+    calls = calls_of(waits, ops, ~ops.spread(is_reverse(ops)), files) if _own_client(c) else []
+    if not calls:
+        return OfCalls(
+            (), [f"{name}: none of its waits goes with operations of the captures: no wait is joined with them"]
+        )
+    return of_calls(name, calls, c, source="10046 trace")
+
+
+def of_calls(name: str, calls: Sequence[Call], c: Analysis, *, source: str = "strace") -> OfCalls:
     """Means of each kind of call, and the application's time where the calls are those of the operations."""
-    if c.inferred is not None and c.inferred.side == "client":
+    if not _own_client(c):
         why = f"{name}: calls of the client are joined with its own capture, and there is none: they are not used"
         return OfCalls((), [why])
     ops = c.client.ops
     # All of them, selected or not: a call whose op is not selected had its bytes from the server, too.
-    joined = join(strace.calls, ops, ~ops.spread(is_reverse(ops)), _names(c))
+    joined = join(calls, ops, ~ops.spread(is_reverse(ops)), _names(c))
     server_ns = np.full(len(ops), _NOT)
     server_ns[c.matched.client] = c.server_srt_ns
-    parts = np.array([_parts(*one, c, server_ns) for one in zip(strace.calls, joined.ops, strict=True)])
+    parts = np.array([_parts(*one, c, server_ns) for one in zip(calls, joined.ops, strict=True)])
     used = joined.cached | (parts[:, 0] >= 0)
-    total = np.array([one.end_ns - one.begin_ns for one in strace.calls], dtype=np.int64)
+    total = np.array([one.end_ns - one.begin_ns for one in calls], dtype=np.int64)
     if not joined.seen.any():
         return OfCalls((), [f"{name}: none of its calls was made while the captures ran; it is left out"])
     found = []
-    kinds = np.array([one.name for one in strace.calls])
+    kinds, names = (np.array([getattr(one, key) for one in calls]) for key in ("kind", "name"))
     for kind in dict.fromkeys(kinds.tolist()):
         rows = used & (kinds == kind)
         if not rows.any():
@@ -59,7 +72,7 @@ def of_calls(name: str, strace: Strace, c: Analysis) -> OfCalls:
         found.append(
             CallMeans(
                 call=kind,
-                source=f"strace {name}",
+                source=f"{source} {name}",
                 calls=int(np.count_nonzero(rows)),
                 cached_calls=int(np.count_nonzero(rows & joined.cached)),
                 total_ms=float(to_ms(total[rows].mean())),
@@ -72,10 +85,15 @@ def of_calls(name: str, strace: Strace, c: Analysis) -> OfCalls:
         )
     app_ms = {}
     for op, kind in (("READ", "pread"), ("WRITE", "pwrite")):
-        alone = (kinds == kind) & np.array([len(rows) == 1 for rows in joined.ops]) & (parts[:, 0] >= 0)
+        alone = (names == kind) & np.array([len(rows) == 1 for rows in joined.ops]) & (parts[:, 0] >= 0)
         if op in c.ops_of and np.count_nonzero(alone) >= _NEARLY_ALL * c.ops_of[op]:
             app_ms[op] = float(to_ms(total[alone].mean()))
     return OfCalls(tuple(found), [_said(name, joined, used, total)], app_ms)
+
+
+def _own_client(c: Analysis) -> bool:
+    """Is there a capture of the client?"""
+    return c.inferred is None or c.inferred.side != "client"
 
 
 def _said(name: str, joined: Joined, used: object, total: object) -> str:

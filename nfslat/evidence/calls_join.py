@@ -175,6 +175,11 @@ def _named(path: str, names: Mapping[int, str]) -> int | None:
     return best[0] if len(best) == 1 else None
 
 
+def votes(calls: Sequence[Call], ops: Ops, kept: Bool) -> dict[str, Counter[int]]:
+    """By path, how many calls only an op of which file fits. `kept` are the ops that count."""
+    return _votes(calls, ops, _by_kind(ops, kept))
+
+
 def _votes(calls: Sequence[Call], ops: Ops, by_kind: Mapping[str, I64]) -> dict[str, Counter[int]]:
     """By path the files of which an op fits a call alone: same first byte, no more bytes, begun and ended in it."""
     at: dict[tuple[str, int], list[int]] = defaultdict(list)

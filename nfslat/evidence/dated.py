@@ -23,6 +23,7 @@ from nfslat.select import op_labels
 _NFS_PORT = 2049
 _MOST_SOCKETS = 8  # lines
 _UNSTABLE = 0.1  # of the WRITEs
+_INSTANCES = "is of several instances, and no snapshot of the client says which of their hosts it is"
 _CUT = 12  # characters of the narrowest column with names of hosts
 
 
@@ -59,11 +60,12 @@ def judge(dated: Sequence[Evidence], intervals: Sequence[tuple[str, Interval]], 
             if why := _of_host(one, one.record, c, known, (sources, loads, notes)):
                 unused.append(f"{one.name}: {why}; it is left out")
         else:
-            fit, why = _fits(one, _captured_ns(c, "client"), known.client_host)
-            if fit is Fit.NOT:
+            here = _of_instance(one, known.client_host)
+            fit, why = _fits(here, _captured_ns(c, "client"), known.client_host) if here else (Fit.NOT, _INSTANCES)
+            if here is None or fit is Fit.NOT:
                 unused.append(f"{one.name}: {why}; it is left out")
             else:
-                kept.append((one, fit))
+                kept.append((here, fit))
     notes += [f"{one.name}: {note}" for one, _ in kept for note in one.notes]
     sources = [*(one.latencies for one, _ in kept if one.latencies), *sources]
     return Judged(sources, _database(kept), loads, unused, notes)
@@ -182,6 +184,18 @@ def _fits(found: Evidence, captured_ns: tuple[int, int] | None, host: Snapshot |
     if fit is Fit.NOT:
         return fit, f"was measured from {found.span}, which is not when the captures ran"
     return (fit if is_of_host else Fit.OPEN), ""
+
+
+def _of_instance(one: Evidence, host: Snapshot | None) -> Evidence | None:
+    """A report of several instances as if it were that of the one on the client; None where it is not known which."""
+    waits = one.record
+    if not isinstance(waits, Waits) or not waits.instances:
+        return one
+    here = [each for each in waits.instances if host is not None and host.hostname and _same(each.host, host.hostname)]
+    if len(here) != 1:
+        return None
+    record = replace(waits, database=here[0], span=here[0].span, host=here[0].host)
+    return replace(one, record=record, span=here[0].span, host=here[0].host)
 
 
 def _database(found: Sequence[tuple[Evidence, Fit]]) -> Database | None:

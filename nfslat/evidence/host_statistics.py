@@ -1,4 +1,4 @@
-"""What iostat -x, vmstat, mpstat and pidstat print, alone or in archives of OSWatcher -> samples with their instants.
+"""What iostat -x (JSON, too), vmstat, mpstat and pidstat print, alone or in archives of OSWatcher -> dated samples.
 
 Columns go by their headings, which differ between versions (sysstat 9 to 12: iostat(1), mpstat(1), pidstat(1); procps:
 vmstat(8); Solaris: iostat -xn). Times of requests are ms in all of them. The first report of iostat and of vmstat is
@@ -7,12 +7,14 @@ since the boot, and is left out. OSWatcher prints ``zzz ***`` and a date in fron
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from nfslat.errors import InputError
+from nfslat.evidence import sysstat_json
 from nfslat.evidence.records import Evidence
 from nfslat.evidence.when import zone_of
 
@@ -56,7 +58,8 @@ class HostStatistics:
 def belongs(line: str) -> bool:
     """Whether only these tools print such a line."""
     text = line[:_LONGEST]
-    return bool(_OSW.match(text) or _HEAD.match(text)) or _tool_of(text.split()) is not None
+    found = _OSW.match(text) or _HEAD.match(text) or sysstat_json.belongs(text)
+    return bool(found) or _tool_of(text.split()) is not None
 
 
 def evidence(lines: Iterable[str], _: str) -> Evidence:
@@ -68,8 +71,10 @@ def evidence(lines: Iterable[str], _: str) -> Evidence:
 
 def parse(lines: Iterable[str]) -> HostStatistics:
     """Read what one tool printed, or several; raises ``InputError`` where it has no sample."""
-    reader = _Reader()
-    for line in lines:
+    reader, rest = _Reader(), iter(lines)
+    first = next(rest, "")
+    every = itertools.chain((first,), rest)
+    for line in sysstat_json.as_text(every) if sysstat_json.belongs(first) else every:
         reader.take(line[:_LONGEST].rstrip())
     if not reader.samples:
         raise InputError(

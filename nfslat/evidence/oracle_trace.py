@@ -33,10 +33,29 @@ _BLOCKS_9I = {
     for name in FILE_EVENTS
     if name not in ("db file parallel write", "control file parallel write")
 }
+# Of 10g and later: whose bytes, and when the wait had ended.
+_PLACE = re.compile(r" file#=(\d{1,6}) block#=(\d{1,10}) blocks=(\d{1,6})(?!\d)")
+_TIM = re.compile(r" tim=(\d{1,19})\s*$")
+_IN_PLACE = ("db file sequential read", "db file scattered read", "db file single write")
+_MOST_PLACES, _MOST_BLOCKS = 2_000_000, 1 << 16
+_LATEST_US = 1 << 52  # the year 2112: what is later is no time, and its nanoseconds have room in 64 bits
 _BEFORE_9I = re.compile(r"Oracle(?:7|8i?)\b.{0,80}Release [78]\.")
 _US_PER_CS = 10_000
 _MOST_EVENTS = 4096  # 23ai knows about 2,000
 _MOST = 10**11  # in us more than a day, in centiseconds thirty years: no wait
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A wait for bytes of a file; us by the clock of ``tim``."""
+
+    event: str
+    writes: bool
+    file: int
+    block: int
+    blocks: int
+    begin_us: int
+    end_us: int
 
 
 @dataclass(frozen=True)
@@ -65,6 +84,7 @@ class Trace10046:
     centiseconds: bool  # a trace of Oracle 8 or before: every time is a multiple of 10 ms
     direct_nfs: bool
     unreadable: int  # WAIT lines that are cut or make no sense
+    places: tuple[Wait, ...] = ()  # those that say file, block and time
 
 
 def belongs(line: str) -> bool:
@@ -83,6 +103,7 @@ def parse(lines: Iterable[str]) -> Trace10046:
     waits: dict[str, array[int]] = {}
     blocks: dict[str, list[int]] = {}
     unreadable, centiseconds, direct_nfs = 0, False, False
+    places: list[Wait] = []
     for line in lines:
         if not line.startswith("WAIT #"):
             if "Oracle" in line:
@@ -97,6 +118,8 @@ def parse(lines: Iterable[str]) -> Trace10046:
             continue
         name = found[1]
         waits.setdefault(name, array("q")).append(ela)
+        if name in _IN_PLACE and len(places) < _MOST_PLACES and (place := _place(name, ela, line, found.end() - 1)):
+            places.append(place)
         if told := _BLOCKS.search(line, found.end() - 1) or _blocks_9i(name, line, found.end() - 1):
             counted = blocks.setdefault(name, [0, 0])
             counted[0] += 1
@@ -110,7 +133,16 @@ def parse(lines: Iterable[str]) -> Trace10046:
         centiseconds=centiseconds,
         direct_nfs=direct_nfs,
         unreadable=unreadable,
+        places=() if centiseconds else tuple(places),
     )
+
+
+def _place(name: str, ela_us: int, line: str, begin: int) -> Wait | None:
+    place, tim = _PLACE.search(line, begin), _TIM.search(line, begin)
+    if place is None or tim is None or not 0 < int(place[3]) <= _MOST_BLOCKS or int(tim[1]) > _LATEST_US:
+        return None
+    end = int(tim[1])
+    return Wait(name, "write" in name, int(place[1]), int(place[2]), int(place[3]), end - ela_us, end)
 
 
 def latencies(trace: Trace10046, name: str) -> tuple[Latency, ...]:

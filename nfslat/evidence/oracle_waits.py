@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from nfslat.errors import InputError
 from nfslat.evidence import html_tables
 from nfslat.evidence.oracle_events import file_event
+from nfslat.evidence.oracle_rac import Instances
 from nfslat.evidence.oracle_time import Reader
 from nfslat.evidence.printed import number
 from nfslat.evidence.records import DatabaseTime, Evidence, Latency
@@ -50,6 +51,7 @@ class Waits:
     database: DatabaseTime | None = None
     span: Span | None = None
     host: str = ""
+    instances: tuple[DatabaseTime, ...] = ()  # of a global report, which says nothing of a single one else
 
 
 def belongs(line: str) -> bool:
@@ -71,8 +73,10 @@ def parse(lines: Iterable[str]) -> Waits:
     seen = _Seen()
     events: dict[str, Event] = {}
     buckets: dict[str, dict[float, int]] = {}
+    instances = Instances()
     for row in html_tables.rows_of(lines, seen.look, lambda text: rows(_delimited(text))):
         seen.time.row(row)
+        instances.row(row)
         cell = dict(zip(row.columns, row.cells, strict=True))
         name = " ".join((cell.get("event") or cell.get("event_name") or "").split())[:64]
         if not name or (name not in events and name not in buckets and len(events) + len(buckets) > _MOST_EVENTS):
@@ -88,6 +92,9 @@ def parse(lines: Iterable[str]) -> Waits:
     for name, counts in buckets.items():
         if sum(counts.values()):
             events[name] = _counted(counts)
+    if found := instances.found:
+        # Its waits are over all instances.
+        return Waits("AWR report", complete=seen.end, instances=found)
     database = seen.time.result()
     if not events and database is None:
         raise InputError(
@@ -130,6 +137,8 @@ def notes(waits: Waits) -> tuple[str, ...]:
         elif kind and told.mean_between_ms:
             low, high = told.mean_between_ms
             said.append(f"{event}: a histogram tells the mean only to be between {low:.3g} and {high:.3g} ms")
+    if waits.instances:
+        said.append("a global report: its waits are over all instances, and only their database time is read")
     if waits.source == "wait histogram":
         said.append("V$EVENT_HISTOGRAM counts since the instance was started, not while the captures ran")
     if not waits.complete:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,8 @@ from nfslat.model.units import to_ms
 from nfslat.results import Analysis, Correlation
 
 if TYPE_CHECKING:
+    from nfslat.evidence.nfsd_status import Status
+    from nfslat.evidence.oracle_trace import Wait
     from nfslat.evidence.strace import Strace
     from nfslat.evidence.sunrpc_trace import SunrpcTrace
 
@@ -47,6 +49,9 @@ class Outside:
     intervals: tuple[tuple[str, Interval], ...] = ()  # of the server, of the client, between two snapshots
     traces: tuple[tuple[str, SunrpcTrace], ...] = ()  # name of the file, and what is in it
     logs: tuple[tuple[str, Strace], ...] = ()  # name of the file, and the application's calls in it
+    waits: tuple[tuple[str, tuple[Wait, ...]], ...] = ()  # name of a 10046 trace, and its waits for bytes of files
+    statuses: tuple[tuple[str, Status], ...] = ()  # name of the file, and which calls held threads of the server
+    data_files: Mapping[int, str] = field(default_factory=dict)  # number -> path, as the database has them
     unused: tuple[str, ...] = ()  # what is of no use, a sentence each
     notes: tuple[str, ...] = ()
 
@@ -67,10 +72,21 @@ class Outside:
         for name, log in self.logs:
             from nfslat.evidence.calls import of_calls  # noqa: PLC0415
 
-            calls = of_calls(name, log, c)
+            calls = of_calls(name, log.calls, c)
             known = dataclasses.replace(known, calls=(*known.calls, *calls.means))
             known = known.having("app_ms", dict(calls.app_ms), f"strace {name}") if calls.app_ms else known
             (notes if calls.means else unused).extend(calls.notes)
+        for name, status in self.statuses:
+            from nfslat.evidence.nfsd_status import joined  # noqa: PLC0415
+
+            notes += joined(name, status, c)
+        for name, waits in self.waits:
+            from nfslat.evidence.calls import of_waits  # noqa: PLC0415
+
+            # The application's time is the mean over all waits of an event, joined or not.
+            calls = of_waits(name, waits, self.data_files, c)
+            known = dataclasses.replace(known, calls=(*known.calls, *calls.means))
+            notes += calls.notes
         sources: list[Sequence[Latency]] = [one for one in self.sources if one]
         states = [host for host in (known.server_host, known.client_host) if host is not None and host.sockets]
         if self.dated or self.intervals or states:
@@ -132,9 +148,15 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
     sources: list[Sequence[Latency]] = []
     dated: list[Evidence] = []
     logs: list[tuple[str, Strace]] = []
+    waits: list[tuple[str, tuple[Wait, ...]]] = []
+    statuses: list[tuple[str, Status]] = []
+    data_files: dict[int, str] = {}
     if not (files.evidence or files.server_snapshots or files.client_snapshots):
         return Outside(given, sessions)
     from nfslat.evidence import read, recordings  # noqa: PLC0415  (late, here and below: usual runs read no evidence)
+    from nfslat.evidence.nfsd_status import Status  # noqa: PLC0415
+    from nfslat.evidence.oracle_files import DataFiles  # noqa: PLC0415
+    from nfslat.evidence.oracle_trace import Trace10046  # noqa: PLC0415
     from nfslat.evidence.strace import Strace  # noqa: PLC0415
     from nfslat.evidence.sunrpc_trace import SunrpcTrace  # noqa: PLC0415
 
@@ -144,7 +166,13 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
             dated.append(found)
             continue
         notes += [f"{found.name}: {note}" for note in found.notes]
-        if isinstance(found.record, Strace):
+        if isinstance(found.record, Trace10046) and found.record.places:
+            waits.append((found.name, found.record.places))
+        if isinstance(found.record, Status):
+            statuses.append((found.name, found.record))
+        if isinstance(found.record, DataFiles):
+            data_files |= found.record.paths
+        elif isinstance(found.record, Strace):
             logs.append((found.name, found.record))
         elif isinstance(found.record, SunrpcTrace):
             # Its ops are joined with those of the captures; its means over all RPCs are then of no use.
@@ -160,7 +188,16 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
     client, of_client = _host("--client-snapshot", taken["client"])
     return _with_hosts(
         Outside(
-            given, sessions, tuple(sources), tuple(dated), traces=tuple(traces), logs=tuple(logs), notes=tuple(notes)
+            given,
+            sessions,
+            tuple(sources),
+            tuple(dated),
+            traces=tuple(traces),
+            logs=tuple(logs),
+            waits=tuple(waits),
+            statuses=tuple(statuses),
+            data_files=data_files,
+            notes=tuple(notes),
         ),
         (server, of_server),
         (client, of_client),

@@ -13,8 +13,8 @@ _HEAD, _LONGEST = 50, 1 << 14  # lines of a file that tell what it is; character
 
 def is_dated(found: Evidence) -> bool:
     """Is it judged by when and where it was measured?"""
-    has_time = isinstance(found.record, Waits) and found.record.database is not None
-    return found.span is not None or has_time or isinstance(found.record, (HostStatistics, Sockets))
+    has_time = isinstance(found.record, Waits) and (found.record.database is not None or found.record.instances)
+    return found.span is not None or bool(has_time) or isinstance(found.record, (HostStatistics, Sockets))
 
 
 def is_recording(path: str) -> bool:

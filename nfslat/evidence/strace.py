@@ -38,6 +38,12 @@ class Call:
     length: int  # bytes that it moved
     begin_ns: int  # since 1970, by the client's clock
     end_ns: int
+    event: str = ""  # what its reader calls it, where that is not `name`: a wait of Oracle
+
+    @property
+    def kind(self) -> str:
+        """By what it is counted."""
+        return self.event or self.name
 
 
 @dataclass(frozen=True)

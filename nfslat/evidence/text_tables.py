@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 _RULE = re.compile(r"\s{0,40}-{2,200}(?: {1,4}-{1,200}){1,40}\s*$")
 _WORD = re.compile(r"\S+")
+_OVER_SEVERAL = re.compile(r"-{4,80} [^-]{1,40} -{4,80}")  # it names no column
 _HEADING_LINES = 5
 _LONGEST = 2048
 
@@ -61,7 +62,7 @@ def _heading(above: list[str]) -> list[str]:
 def _columns(heading: list[str], spans: list[tuple[int, int]]) -> tuple[str, ...]:
     names = [""] * len(spans)
     for line in heading:
-        for word in _WORD.finditer(line):
+        for word in _WORD.finditer(_OVER_SEVERAL.sub(lambda found: " " * len(found[0]), line)):
             # To the column that it stands over, or is nearest to: words reach beyond their column.
             middle = (word.start() + word.end()) / 2
             near = min(range(len(spans)), key=lambda at: max(spans[at][0] - middle, middle - spans[at][1], 0.0))

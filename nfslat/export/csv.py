@@ -21,7 +21,17 @@ def write_csv(table: OpTable, out: TextIO) -> None:
     for a thread, as far as packets tell; slot_wait_ns, execute_ns and thread_ns are what tracepoints say.
     Ops that were under way when a clock was set have no row.
     """
+    write_header(out)
+    write_rows(table, out)
+
+
+def write_header(out: TextIO) -> None:
+    """Names of the columns."""
     out.write(",".join(column.name for column in COLUMNS) + "\n")
+
+
+def write_rows(table: OpTable, out: TextIO) -> None:
+    """What is below them."""
     texts: dict[str, list[str]] = {}
     for block in table.blocks(_BLOCK):
         made = [_of_run(run, block, texts) for run in _runs(block)]

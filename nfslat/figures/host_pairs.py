@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.answer import model
+from nfslat.clock.clock import Clock
+from nfslat.figures.findings import Judged
 from nfslat.figures.phases import with_others
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import MATTERS
@@ -33,6 +35,8 @@ class PairTold:
     row: model.HostPair
     causes: list[Diagnosis]
     verdict: model.Verdict
+    judged: Judged | None = None  # what they rest on
+    clock: Clock | None = None  # of the two
 
     @property
     def words(self) -> str:
@@ -53,9 +57,9 @@ def numbers_of(c: Analysis, pairs: HostPairs) -> I64:
     return c.client.ops.spread(pairs.of_client)[c.matched.client]
 
 
-def plain_rows(c: Analysis, pairs: HostPairs, numbers: I64) -> list[model.HostPair]:
+def plain_rows(c: Analysis, pairs: Sequence[HostPair], numbers: I64) -> list[model.HostPair]:
     """Of each pair, in their order; nothing is said of it."""
-    count = len(pairs.pairs)
+    count = len(pairs)
     ops = np.bincount(numbers, minlength=count)
     client, server = (np.bincount(numbers, ns, minlength=count) for ns in (c.client_srt_ns, c.server_srt_ns))
     whole_ns = max(float(c.client_srt_ns.sum()), 1.0)
@@ -78,7 +82,7 @@ def plain_rows(c: Analysis, pairs: HostPairs, numbers: I64) -> list[model.HostPa
             cause=None,
             text=None,
         )
-        for at, one in enumerate(pairs.pairs)
+        for at, one in enumerate(pairs)
     ]
 
 
@@ -91,20 +95,27 @@ def _address(endpoint: str) -> str:
     return endpoint.rpartition(":")[0].strip("[]")
 
 
+def limited(row: model.HostPair, inflight: model.InFlight) -> model.HostPair:
+    """The row with threads for which calls wait, and slots that are likely to hold them."""
+    server, client = inflight.server, inflight.client
+    return dataclasses.replace(
+        row,
+        threads_estimate=server.threads_estimate if server.limited else None,
+        slots=client.slots_estimate if client.limited else None,
+    )
+
+
 def told_row(
     row: model.HostPair, pair: HostPair, one: Analysis, inflight: model.InFlight, verdict: model.Verdict
 ) -> model.HostPair:
     """The row with what is said of the pair; `one` is its analysis."""
-    server, client, clock = inflight.server, inflight.client, one.clock
-    known = clock.main if clock.fits else None
+    known = one.clock.main if one.clock.fits else None
     low, high = (0, 0) if known is None else known.bounds_at(known.t_ns)
     moved_ns = one.moved_ns.get("server", {}).get(pair.there, 0) - one.moved_ns.get("client", {}).get(pair.client, 0)
     return dataclasses.replace(
-        row,
+        limited(row, inflight),
         theta_ms=None if known is None else to_ms(known.theta_ns + moved_ns),
         theta_bound_ms=None if known is None else (to_ms(low + moved_ns), to_ms(high + moved_ns)),
-        threads_estimate=server.threads_estimate if server.limited else None,
-        slots=client.slots_estimate if client.limited else None,
         outcome=verdict.outcome,
         layer=verdict.layer,
         largest_layer=verdict.largest_layer,

@@ -15,7 +15,8 @@ from nfslat.decompose import PART_NAMES
 from nfslat.figures.completeness import completeness_of
 from nfslat.figures.inflight import queue_ms
 from nfslat.figures.stats import slowest, summary_of
-from nfslat.model.blocks import each_block, filled, side_by_side, tally
+from nfslat.kernels.order import side_by_side
+from nfslat.model.blocks import each_block, filled, tally
 from nfslat.model.protocol import NULL, op_name, program_name, version_name
 from nfslat.model.tables import I16, I32, I64, UNSTABLE_WRITE, Bool, Kind, Miss
 from nfslat.model.units import to_ms

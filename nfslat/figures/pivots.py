@@ -13,7 +13,8 @@ from nfslat.errors import UsageError
 from nfslat.figures.inflight import queue_ms
 from nfslat.figures.op_columns import COLUMNS, Block, Labels, Paths
 from nfslat.figures.stats import summary_of
-from nfslat.model.blocks import filled, side_by_side
+from nfslat.kernels.order import side_by_side
+from nfslat.model.blocks import filled
 from nfslat.model.protocol import DATA_OPS, NFS, NULL
 from nfslat.model.tables import I32, I64, Kind, endpoint
 from nfslat.model.units import NS_PER_S, iso, to_s

@@ -126,6 +126,7 @@ class Phase:
     ops: Count  # calls that came in it
     queue_ms: float | None  # mean wait for a thread
     server_ms: float | None  # mean server SRT
+    cannot: str | None = None  # why it cannot be told whether threads limit it; None where it can
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from nfslat.inflight.levels import Levels, in_order, knee, levels_of
+from nfslat.inflight.levels import Levels, knee, levels_of
 from nfslat.inflight.server import ServerLoad
-from nfslat.kernels.levels import Events
+from nfslat.kernels.levels import Events, in_order
 from nfslat.model.tables import I32, I64, Bool
 
 

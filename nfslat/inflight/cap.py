@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.inflight.levels import levels
-from nfslat.model.blocks import side_by_side
+from nfslat.kernels.order import side_by_side
 from nfslat.model.details import TcpEvent, TcpEvents
 from nfslat.model.tables import I32, I64, Ops
 

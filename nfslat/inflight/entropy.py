@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nfslat.kernels.dispatch import Order, Work, starts
-from nfslat.kernels.order import argsort
+from nfslat.kernels.order import spacings
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import F64, I16, I64
 
@@ -86,13 +86,4 @@ def log_spacing(times: I64) -> F64:
     count = len(times)
     if count < _FEW:
         return np.zeros(count)
-    near = max(int(np.sqrt(count)), 2)
-    rows = argsort(times)
-    ordered = times[rows].astype(np.float64)
-    ends = np.full(near, ordered[0]), np.full(near, ordered[-1])
-    wide = np.concatenate([ends[0], ordered, ends[1]])
-    at = np.arange(count)
-    between = np.minimum(at + near, count - 1) - np.maximum(at - near, 0)
-    out = np.empty(count)
-    out[rows] = np.log(np.maximum(wide[2 * near :] - wide[: -2 * near], RESOLUTION_NS) * count / between)
-    return out
+    return np.log(spacings(times, max(int(np.sqrt(count)), 2), RESOLUTION_NS))

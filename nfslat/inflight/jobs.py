@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.kernels.dispatch import Work
-from nfslat.model.blocks import distinct, side_by_side
+from nfslat.kernels.order import side_by_side
+from nfslat.model.blocks import distinct
 from nfslat.model.details import Blocked
 from nfslat.model.protocol import IN_MEMORY_OPS, NFS, NFSACL, NULL, op_name
 from nfslat.model.tables import I16, I32, I64, U32, Bool, Loose, Ops, State

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.kernels.levels import Events, time_and_ends, windows_of
+from nfslat.kernels.levels import Events, in_order, time_and_ends, windows_of
 from nfslat.model.tables import I64, State
 
 # Time above a level that is overlooked when the level is called the top: retransmissions, an extra GETATTR.
@@ -84,16 +84,6 @@ def levels(starts: I64, ends: I64) -> Levels:
     An op that ends before it starts (a clock was set) takes no time.
     """
     return levels_of(in_order(starts, ends))
-
-
-def in_order(starts: I64, ends: I64) -> Events:
-    """An op that ends before it starts ends as it starts."""
-    begin = starts.min(initial=np.iinfo(np.int64).max)
-    events = Events(starts - begin, np.maximum(starts, ends))
-    np.subtract(events.ends, begin, out=events.ends)
-    for column in events:
-        column.sort(kind="stable")  # what is nearly in order is merged, not sorted
-    return events
 
 
 def levels_of(events: Events) -> Levels:

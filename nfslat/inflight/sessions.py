@@ -12,7 +12,7 @@ import numpy as np
 
 from nfslat.inflight.levels import unseen
 from nfslat.inflight.slots import Slots, held_at
-from nfslat.model.blocks import side_by_side
+from nfslat.kernels.order import side_by_side
 from nfslat.model.details import Details, SessionLimits
 from nfslat.model.protocol import NULL, NULL32, is_callback_program
 from nfslat.model.tables import I64, Bool, Ops

@@ -20,11 +20,10 @@ from enum import Enum
 
 import numpy as np
 
-from nfslat.inflight.levels import Levels, in_order, levels, levels_of, unseen
+from nfslat.inflight.levels import Levels, levels, levels_of, unseen
 from nfslat.kernels.heard import places
-from nfslat.kernels.levels import turnarounds_ns
-from nfslat.kernels.order import argsort
-from nfslat.model.blocks import side_by_side
+from nfslat.kernels.levels import in_order, turnarounds_ns
+from nfslat.kernels.order import argsort, side_by_side
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I32, I64, U32, Ops
 from nfslat.peer.inferred import Stamps

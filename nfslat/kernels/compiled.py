@@ -13,7 +13,7 @@ try:
 except ImportError:
     native = None
 else:
-    native = _native if hasattr(_native, "ranks") else None  # else of another commit
+    native = _native if hasattr(_native, "spacings") else None  # else of another commit
 
 HOW = "install Rust 1.85 or newer and run scripts/nfslat once, or take a wheel (docs/install.md)"
 

@@ -13,6 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from nfslat.kernels import compiled
+from nfslat.kernels.order import argsort
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64
 
@@ -28,7 +29,7 @@ class Work(NamedTuple):
     @classmethod
     def of(cls, arrival_ns: I64, reply_ns: I64, stream: I32) -> Self:
         """Columns that are in the order of `arrival_ns`."""
-        by_reply = np.argsort(reply_ns, kind="stable").astype(np.int32)
+        by_reply = argsort(reply_ns).astype(np.int32)
         return cls(arrival_ns, reply_ns, stream, by_reply)
 
     def part(self, rows: slice | I64) -> Work:

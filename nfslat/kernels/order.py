@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from nfslat.kernels import compiled
-from nfslat.model.blocks import rank
-from nfslat.model.tables import I64
+from nfslat.model.blocks import filled, rank
+from nfslat.model.tables import F64, I32, I64
+
+_FEW_GROUPS = 1 << 15
 
 
 def argsort(values: I64) -> I64:
@@ -28,3 +32,36 @@ def ranks(numbers: I64, places: Sequence[int]) -> list[int]:
 def ranked(numbers: I64, percent: int) -> int:
     """A percentile of `numbers`, which are at least one and in any order: nearest-rank, so that it is one of them."""
     return ranks(numbers, [rank(len(numbers), percent)])[0]
+
+
+def spacings(values: I64, near: int, least: float) -> F64:
+    """How far the neighbours of each of `values` are apart: from the one that stands `near` places below it, in order,
+    to the one as far above, or from and to the ends; at least `least`. It is divided by the share of all values that
+    lie between."""
+    if compiled.native is not None:
+        return np.asarray(compiled.native.spacings(np.ascontiguousarray(values), near, least))
+    rows = np.argsort(values, kind="stable")
+    ordered, at = values[rows].astype(np.float64), np.arange(len(rows))
+    below, above = np.maximum(at - near, 0), np.minimum(at + near, len(rows) - 1)
+    out = np.empty(len(rows))
+    out[rows] = np.maximum(ordered[above] - ordered[below], least) * len(rows) / (above - below)
+    return out
+
+
+def side_by_side(rows: int, count: int, work: Callable[[slice], npt.NDArray[Any]]) -> tuple[I32, list[slice]]:
+    """An order of rows that puts those of each group side by side and keeps theirs, and where each group stands in it.
+
+    `work` gives the groups, integers from 0 to `count` - 1, of a block of rows.
+    """
+    groups = filled(rows, np.int32, work)
+    if compiled.native is not None:
+        order, sizes = compiled.native.grouped(groups, count)
+        return order, _spans(sizes)
+    # numpy sorts 16 bits by counting.
+    numbers = groups.astype(np.int16) if count <= _FEW_GROUPS else groups
+    return np.argsort(numbers, kind="stable").astype(np.int32), _spans(np.bincount(groups, minlength=count))
+
+
+def _spans(sizes: I64) -> list[slice]:
+    ends = np.cumsum(sizes)
+    return [slice(begin, end) for begin, end in zip((ends - sizes).tolist(), ends.tolist(), strict=True)]

@@ -12,7 +12,6 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 T = TypeVar("T")
 _BLOCK = 1 << 16  # rows
-_FEW_GROUPS = 256
 _FEW = 1 << 16
 
 
@@ -60,38 +59,6 @@ def largest(groups: npt.NDArray[np.integer[Any]], amounts: Callable[[slice], I64
     count = int(groups.max(initial=0)) + 1
     sums = each_block(len(groups), lambda at: np.bincount(groups[at], amounts(at), count))
     return int(np.argmax(np.sum(sums, axis=0))) if sums else 0
-
-
-def side_by_side(rows: int, count: int, work: Callable[[slice], npt.NDArray[Any]]) -> tuple[I32, list[slice]]:
-    """An order of rows that puts those of each group side by side and keeps theirs, and where each group stands in it.
-
-    `work` gives the groups, integers from 0 to `count` - 1, of a block of rows.
-    """
-    if count > _FEW_GROUPS:
-        groups = filled(rows, np.int32, work)
-        return np.argsort(groups, kind="stable").astype(np.int32), _spans(np.bincount(groups, minlength=count))
-    if not rows:
-        return np.empty(0, dtype=np.int32), [slice(0, 0)] * count
-    order = np.empty(rows, dtype=np.int32)
-    sizes = np.array(each_block(rows, lambda at: np.bincount(work(at), minlength=count)), dtype=np.int64)
-    sizes = sizes.reshape(-1, count)
-    spans = _spans(sizes.sum(axis=0))
-    begins = np.array([span.start for span in spans]) + np.cumsum(sizes, axis=0) - sizes
-
-    def place(at: slice) -> None:
-        number = at.start // _BLOCK
-        # numpy sorts 16 bits by counting.
-        here = np.argsort(work(at).astype(np.int16), kind="stable") + at.start
-        for begin, span in zip(begins[number].tolist(), _spans(sizes[number]), strict=True):
-            order[begin : begin + span.stop - span.start] = here[span]
-
-    each_block(rows, place)
-    return order, spans
-
-
-def _spans(sizes: I64) -> list[slice]:
-    ends = np.cumsum(sizes)
-    return [slice(begin, end) for begin, end in zip((ends - sizes).tolist(), ends.tolist(), strict=True)]
 
 
 def distinct(numbers: I32 | I64, most: int) -> I64:

@@ -11,7 +11,8 @@ import numpy as np
 from nfslat.clock.clock import Clock, Segment
 from nfslat.clock.envelope import Lines, Points
 from nfslat.kernels.memory import give_back
-from nfslat.model.blocks import each_block, filled, side_by_side
+from nfslat.kernels.order import side_by_side
+from nfslat.model.blocks import each_block, filled
 from nfslat.model.protocol import NULL
 from nfslat.model.segments import BACK, Segments
 from nfslat.model.tables import F64, I32, I64, Bool, Loose, Ops

@@ -146,7 +146,7 @@ def _table(one: Table) -> str:
     cells = [[_text(_shown(cell)) for cell in row] for row in one.rows]
     columns = [[row[place] for row in cells] for place in range(len(one.headers))]
     align = ["right" if all(map(_NUMBER.fullmatch, column)) else "left" for column in columns]
-    headers = [header.replace("\n", " ") for header in one.headers]
+    headers = [_text(header.replace("\n", " ")) for header in one.headers]
     return tabulate(cells, headers, tablefmt="pipe", disable_numparse=True, colalign=align)
 
 

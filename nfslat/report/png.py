@@ -31,7 +31,16 @@ def write_png(report: Report, directory: Path) -> list[Path]:
     specs = {chart.id: titled(chart) for chart in found}
     if report.verdict is not None and found:
         specs["verdict"] = summary(report.verdict, found)
-    pictures = dict(zip(specs, pngs(list(specs.values()), culprit_of(report)), strict=True))
+    return _write(specs, directory, culprit_of(report))
+
+
+def write_charts(found: Sequence[Chart], directory: Path) -> list[Path]:
+    """One PNG a chart of any report. Raises as `write_png`."""
+    return _write({chart.id: titled(chart) for chart in found}, directory)
+
+
+def _write(specs: dict[str, Spec], directory: Path, culprit: str | None = None) -> list[Path]:
+    pictures = dict(zip(specs, pngs(list(specs.values()), culprit), strict=True))
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, picture in pictures.items():

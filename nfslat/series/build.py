@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 from nfslat import __version__
 from nfslat.diff import coarse, compare, judge, reports, verdict
@@ -44,9 +45,12 @@ def series(listed: Listed, runs: Sequence[Measured], command: str) -> Series:
         found = growth.Found(_of_steps(steps), [], [])
     else:
         found = growth.verdict(points, runs, top, bottom, listed.unit)
+        if _other_mixes(runs):
+            found = replace(found, verdict=replace(found.verdict, confidence="low"))
     return Series(
         schema=SCHEMA,
         nfslat=__version__,
+        engine=", ".join(dict.fromkeys(one.run.report.nfslat.engine for one in runs if one.run.report)) or "none",
         command=command,
         unit=listed.unit,
         top=top,
@@ -101,6 +105,17 @@ def _notes(runs: Sequence[Measured], top: str, bottom: str, *, waits: bool) -> l
             "Reports hold no single ops, and short runs too few: shapes are judged by how the runs scatter about them. "
             "Captures and --csv files say how well each mean is known."
         )
+    said += _other_mixes(runs)
+    for one in runs:
+        host, error_ms = one.run.inferred
+        if host:
+            said.append(f"{one.asked.name}: the {host}'s times are inferred, means to within {error_ms:.3g} ms.")
+    return said
+
+
+def _other_mixes(runs: Sequence[Measured]) -> list[str]:
+    """Runs with operations that the first has not, or without some of its: their means are of something else."""
+    said = []
     first = runs[0]
     for one in runs[1:]:
         labels = list(dict.fromkeys(each.op for run in (first.run, one.run) for each in run.figures))
@@ -109,8 +124,4 @@ def _notes(runs: Sequence[Measured], top: str, bottom: str, *, waits: bool) -> l
             named = text.replace(" of A", f" of {first.asked.name}").replace(" of B", f" of {one.asked.name}")
             named = named.replace(" in A", f" in {first.asked.name}").replace(" in B", f" in {one.asked.name}")
             said.append(f"Another mix of operations: {named}.")
-    for one in runs:
-        host, error_ms = one.run.inferred
-        if host:
-            said.append(f"{one.asked.name}: the {host}'s times are inferred, means to within {error_ms:.3g} ms.")
     return said

@@ -20,6 +20,7 @@ from nfslat.series.words import WHAT, amount, below, between, limited, of_loads
 _OPEN = 0.2  # of the latency: growth that may be so large, and is not certain, leaves the question open
 _NARROW = 1.5  # times the lower bound of the load: the upper one, of what is well known
 _FEW = 3  # loads through which a bend can always be laid
+_SINGLE_OPS = "captures or --csv files of these runs, as reports hold no single ops"
 _NEAR = 0.1  # of a load: two ways to tell it agree
 
 
@@ -48,10 +49,12 @@ def _growing(of: Case) -> Verdict:
     outcome, sure = "from-load", "medium"
     if shape is not None and bent and fits and len(of.data) > _FEW:
         (low, high), estimate = shape.bend_between, shape.bend.from_load
-    elif shape is not None and not bent and shape.bend_between[0] <= of.first:
-        # A line goes with it as well as any bend does: no load shows below which it is level.
-        outcome, low, high = "throughout", of.first, min(shape.bend_between[1], of.last)
     at = None if limit is None else limit.load
+    if shape is not None and not bent and shape.bend_between[0] <= of.first:
+        # A line goes with it as well as any bend does: no load shows below which it is level, unless a limit does.
+        latest = min(shape.bend_between[1], of.last)
+        if at is None or not of.first < at <= latest:
+            outcome, low, high = "throughout", of.first, latest
     agrees = at is not None and low * (1 - _NEAR) <= at <= high * (1 + _NEAR)
     if outcome == "from-load" and estimate is None:
         if agrees and at is not None:
@@ -65,7 +68,9 @@ def _growing(of: Case) -> Verdict:
     elif len(of.data) > _FEW and (outcome == "throughout" or agrees or high <= _NARROW * low):
         sure = "high"
     per = None if shape is None else shape.bend.per_load_ms if bent else shape.line.per_load_ms
-    step = None if sure == "high" or outcome == "throughout" else _between_runs(low, high, of)
+    step = None
+    if sure != "high" and outcome != "throughout":
+        step = _SINGLE_OPS if of.data.errors is None else _between_runs(low, high, of)
     number = None if limit is None else limit.number
     text = _said(of, outcome, estimate, (low, high), per)
     return Verdict(outcome, sure, estimate, low, high, per, of.part, cause(of), number, at, step, text)
@@ -109,11 +114,12 @@ def _not_growing(of: Case) -> Verdict:
     what, whole = f"{between(of.top)}", of.points[0].application_ms or of.points[0].client_ms
     span = f"from {amount(of.first)} to {of_loads(of.last, of.unit)}"
     shape, step = of.shape, None
-    least, most = (-math.inf, math.inf) if shape is None else tuple(edge * (of.last - of.first) for edge in shape.slope)
+    most = math.inf if shape is None else shape.slope[1] * (of.last - of.first)
     if shape is not None and shape.level.p is not None and shape.level.p < CERTAIN:
         if most < 0:
             outcome, sure = "falls", "medium"
-            text = f"{_capital(what)} comes nearer to {below(of.bottom)} {span}: by {ms(-most)} to {ms(-least)} ms."
+            ends = f"{ms(float(of.data.ms[0]))} to {ms(float(of.data.ms[-1]))} ms above it"
+            text = f"{_capital(what)} comes nearer to {below(of.bottom)} {span}: {ends}."
         else:
             odd = float(of.data.loads[int(np.argmax(np.abs(of.data.ms - float(np.median(of.data.ms)))))])
             outcome, sure = "cannot-tell", "low"
@@ -128,7 +134,7 @@ def _not_growing(of: Case) -> Verdict:
         outcome, sure = "cannot-tell", "low"
         bound = f"it may, by up to {ms(most)} ms" if math.isfinite(most) else "nothing bounds it"
         text = f"Whether {what} grows away from {below(of.bottom)} {span}, these runs cannot tell: {bound}."
-        step = "captures or --csv files of these runs, as reports hold no single ops"
+        step = _SINGLE_OPS
         if of.data.errors is not None:
             step = f"longer runs, and one with over {of_loads(of.last, of.unit)}"
     if of.limit is not None and of.limit.part == "above" and of.top != "application":

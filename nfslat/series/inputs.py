@@ -87,7 +87,7 @@ def _checked(runs: Sequence[Asked], unit: str) -> Listed:
         without = next(one for one in runs if one.load is None)
         raise UsageError(f"{without.name}: has no load, and others have: give all of them one (8={without.files[0]})")
     ordered = sorted(runs, key=lambda one: one.load or 0.0)
-    return Listed(tuple(ordered), " ".join(unit.split())[:_LONGEST_NAME] or "load")
+    return Listed(tuple(ordered), (" ".join(unit.split())[:_LONGEST_NAME] or "load") if with_load else "run")
 
 
 def _name(run: str) -> str:

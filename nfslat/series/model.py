@@ -102,6 +102,7 @@ class Series(Document):
 
     schema: Annotated[str, Must(const=SCHEMA)]
     nfslat: str  # version
+    engine: str  # what decoded the captures, as the runs' reports say
     command: str  # the command line
     unit: str  # of the loads: "users"
     top: Annotated[str, Must(enum=["application", "client"])]  # where the disparity begins

@@ -37,7 +37,7 @@ def render(found: Series) -> str:
             *([("notes", "What to know")] if found.notes else []),
         ],
         names=names,
-        tool={"version": found.nfslat, "engine": "series", "command": found.command},
+        tool={"version": found.nfslat, "engine": found.engine, "command": found.command},
     )
 
 

@@ -8,15 +8,16 @@ from collections.abc import Iterator
 from nfslat.answer.words import ms, percent
 from nfslat.report.blocks import Block, Cell, Fitted, Gap, Item, Lines, Prose, Table, Title
 from nfslat.report.markdown import paragraphs
-from nfslat.report.text_layout import plain, shorten
+from nfslat.report.text_layout import count_of, plain, shorten
 from nfslat.report.text_writer import write
 from nfslat.series.model import Point, Series
 from nfslat.series.words import WHAT, amount
 
 # From the application down; characters that tell from each other without colours.
 MARKS = {"above": "a", "network": "n", "queue": "w", "beyond": "b", "in_thread": "#"}
+_LEAST_P = 1e-6  # that is printed
 _NAMES, _UNIT = 12, 10  # columns of a name, and of a unit
-_HEADS = {"above": "above\nwire", "network": "net-\nwork", "queue": "wait for\nthread", "beyond": "beyond\nstorage"}
+_HEADS = {"above": "above\nwire", "network": "network", "queue": "wait for\nthread", "beyond": "beyond\nstorage"}
 _BOTTOM = {"in_thread": "in a\nthread", "storage": "storage", "server": "server"}
 _SHAPES = {"level": "level", "line": "grows from the first load on", "bend": "level, then grows"}
 
@@ -97,7 +98,7 @@ def runs_section(found: Series) -> Iterator[Block]:
     """A row for each run."""
     yield Title("The runs, means in ms")
     columns = list(parts(found, found.points[0]))
-    first = "appli-\ncation" if found.top == "application" else "client\nSRT"
+    first = "app" if found.top == "application" else "client\nSRT"
     heads = [shorten(plain(found.unit), _UNIT), "ops/s", "in\nflight", first]
     heads += [_HEADS.get(name) or _BOTTOM[found.bottom] for name in columns]
     rows: list[list[Cell]] = []
@@ -107,14 +108,17 @@ def runs_section(found: Series) -> Iterator[Block]:
         level = "-" if point.in_flight is None else f"{point.in_flight:,.1f}"
         known = "-" if point.disparity_error_ms is None else 1.96 * point.disparity_error_ms
         rows.append([label(found, point), rate, level, math.fsum(of.values()), *of.values(), point.disparity_ms, known])
-    yield Table("lrr" + "d" * (len(columns) + 3), [*heads, "dispar-\nity", "+/-"], rows)
+    heads += ["disparity", "+/-"]
+    align = "lrr" + "d" * (len(columns) + 3)
+    without_rate = [[of[0], *of[2:]] for of in rows]
+    yield Table(align, heads, rows, narrower=Table("l" + align[2:], [heads[0], *heads[2:]], without_rate))
     limits = [
-        f"{label(found, point)}: {point.threads} threads"
-        if point.threads is not None
-        else f"{label(found, point)}: {point.slots} slots"
-        for point in found.points
-        if point.threads is not None or (point.slots is not None and found.verdict.part == "above")
+        f"{label(found, one)}: {count_of(one.threads, 'thread')}" for one in found.points if one.threads is not None
     ]
+    if found.verdict.part == "above":
+        limits += [
+            f"{label(found, one)}: {count_of(one.slots, 'slot')}" for one in found.points if one.slots is not None
+        ]
     if limits:
         yield Prose(f"Limits that calls wait for: {'; '.join(limits)}.", hanging=2)
 
@@ -136,7 +140,7 @@ def growth_section(found: Series) -> Iterator[Block]:
                 _SHAPES[one.shape],
                 "-" if one.chi2 is None else f"{one.chi2:.1f}",
                 one.degrees,
-                "-" if one.p is None or not one.degrees else f"{one.p:.2g}",
+                "-" if one.p is None or not one.degrees else f"{one.p:.2g}" if one.p >= _LEAST_P else f"< {_LEAST_P:g}",
                 "" if one.from_load is None else amount(one.from_load),
                 "" if one.per_load_ms is None else f"{one.per_load_ms:.4g}",
             ]

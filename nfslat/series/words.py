@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nfslat.report.text_layout import count_of
 
+_FEW = 5  # of which tenths matter
 WHAT = {
     "above": "above the client's wire",
     "network": "network",
@@ -20,8 +21,8 @@ _BOTTOMS = {
 
 
 def amount(load: float) -> str:
-    """``16``, ``1,000``, ``15.8``."""
-    return f"{load:,.0f}" if load >= 100 or float(load).is_integer() else f"{load:,.3g}"
+    """``16``, ``1,000``, ``2.5``: of more than a few the next whole number."""
+    return f"{load:,.0f}" if load >= _FEW or float(load).is_integer() else f"{load:,.2g}"
 
 
 def of_loads(load: float, unit: str) -> str:

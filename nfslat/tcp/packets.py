@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from nfslat.decode.capture import Source
-from nfslat.model.blocks import side_by_side
+from nfslat.kernels.order import side_by_side
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I8, I16, I32, I64, U8, U32, U64, Connection, Table
 from nfslat.tcp.mptcp import Flow, Level, Member, Signals, Subflow, connections, first_byte, level
@@ -91,6 +91,8 @@ class Conversation:
     reconnect: int
     ways: tuple[Way, Way]
     mptcp: Subflow | None = None  # both ends speak MPTCP (RFC 8684)
+    # Of a part of a conversation: the shortest round trips to b and to a that all of it shows, ns (`floors.Floors`).
+    floors_ns: tuple[int, int] | None = None
 
     def shift(self, direction: int) -> int | None:
         """By how many bits the windows in packets of `direction` are shifted (not those in SYNs); None: not known."""

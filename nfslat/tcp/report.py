@@ -21,11 +21,13 @@ from nfslat.tcp.floors import Place
 from nfslat.tcp.hangs import hangs
 from nfslat.tcp.mptcp import token
 from nfslat.tcp.packets import Kind, Trace
+from nfslat.tcp.pictures import pictures
 from nfslat.tcp.progress import sender
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.sight import Sight, alone, paired
 from nfslat.tcp.sizes import sizes
 from nfslat.tcp.sqlnet import conversation as sqlnet
+from nfslat.tcp.stretches import stretches
 from nfslat.tcp.throughput import throughput
 from nfslat.tcp.turns import take, turns
 from nfslat.tcp.waits import Waits, waits
@@ -56,11 +58,12 @@ def make(
     stream: int | None,
     top: int,
     trace: SqlnetTrace | None,
+    drawn: int = 0,
 ) -> model.Report:
     """The report on the first of `traces`, with the second one of `both` where there are two.
 
     In full are the `top` conversations that TCP cost most, or that have most packets; or `stream` alone. `trace` is
-    what SQL*Net itself said.
+    what SQL*Net itself said. `drawn`: of so many, what graphs are drawn from.
     """
     first = traces[0]
     pairs = {} if both is None else {pair.rows[0]: pair for pair in both.pairs}
@@ -76,7 +79,7 @@ def make(
         rank = (row not in pairs, -sum(cost.ms for cost in costs[row]), -int(packets[row]), row)
         # What the others shared goes at once: together it is as large as the trace, or larger.
         best = sorted([*best, _Known(rank, row, sight, costs[row])], key=lambda one: one.rank)[:top]
-    details = []
+    details: list[model.Detail] = []
     for _, row, sight, costs_of in best:
         shared, talk = sight.main, sight.talk
         taken, found = take(shared), sqlnet.find(talk)
@@ -98,6 +101,8 @@ def make(
                 sqlnet=found,
                 sqlnet_trace=sqlnet.compare(talk, found, trace) if found is not None and trace is not None else None,
                 ends=ends(both, sight, sight.ends, taken) if both is not None and sight.ends is not None else None,
+                stretches=stretches(sight, taken),
+                pictures=pictures(sight, taken) if len(details) < drawn else None,
             )
         )
     hanging = hangs(traces, both)

@@ -103,7 +103,7 @@ class Rounds:
 
 
 @dataclass(frozen=True, eq=False)
-class _Late:
+class LateAcks:
     """Late ACKs: rows of `Talk.packets`, what each was held for, and what that cost the sender."""
 
     acks: I64
@@ -118,7 +118,7 @@ def rounds(shared: Shared, direction: int) -> Rounds:
     packets = talk.packets
     begin = int(packets.t_ns.min())
     total_ns = int(packets.t_ns.max()) - begin
-    late = _late(shared, direction)
+    late = late_acks(shared, direction)
     delayed = _clusters(talk, late, total_ns)
     lost_ns = int(late.lost_ns.sum())
     sent_ns = np.maximum.accumulate(packets.t_ns[samples.sent])
@@ -183,7 +183,7 @@ def _median(numbers: I64) -> int:
     return int(np.partition(numbers, middle)[middle])
 
 
-def _late(shared: Shared, direction: int) -> _Late:
+def late_acks(shared: Shared, direction: int) -> LateAcks:
     """ACKs that a timer sent, and those that the sender stood still for."""
     packets, samples, silences = shared.talk.packets, shared.samples[direction], shared.silences[direction]
     waits = silences.causes == code(Cause.DELAYED_ACK)
@@ -206,9 +206,9 @@ def _late(shared: Shared, direction: int) -> _Late:
     order = np.argsort(rows, kind="stable")
     held_since = np.concatenate((since[idle], waited_since))[order]
     lost_ns = np.concatenate((np.zeros(len(idle), dtype=np.int64), lost))[order]
-    found = _Late(rows[order], held_since, held_since - near, lost_ns)
+    found = LateAcks(rows[order], held_since, held_since - near, lost_ns)
     keep = (found.lost_ns > 0) | by_timer(found.held_ns)
-    return _Late(found.acks[keep], found.since_ns[keep], found.held_ns[keep], found.lost_ns[keep])
+    return LateAcks(found.acks[keep], found.since_ns[keep], found.held_ns[keep], found.lost_ns[keep])
 
 
 def _covers_all(one: Stream, acks: I64, near_ns: int) -> Bool:
@@ -221,7 +221,7 @@ def _covers_all(one: Stream, acks: I64, near_ns: int) -> Bool:
     return np.asarray(one.high[np.maximum(at, 0)] <= packets.ack[acks])
 
 
-def _clusters(talk: Talk, late: _Late, total_ns: int) -> tuple[DelayedAcks, ...]:
+def _clusters(talk: Talk, late: LateAcks, total_ns: int) -> tuple[DelayedAcks, ...]:
     timers = timers_ms(late.held_ns)[0]
     frames = talk.packets.frame[late.acks]
     out = []

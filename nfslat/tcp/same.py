@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.model.blocks import side_by_side
+from nfslat.kernels.order import side_by_side
 from nfslat.model.tables import I32, I64
 from nfslat.tcp.packets import ACK, Conversation, Trace
 

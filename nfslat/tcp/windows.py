@@ -95,7 +95,7 @@ def windows(shared: Shared, direction: int) -> Windows:
     scale = talk.conversation.shift(1 - direction)
     least = scale if scale is not None else _least_shift(one) if talk.level is None else 0
     window = one.windows(least)
-    in_flight = _in_flight(one)
+    in_flight = flight_bytes(one)
     segment = shared.segments[direction].bytes
     mss = segment or (int(packets.size[data].max()) if len(data) else NULL)
     usual = window[~one.is_syn] if one.is_syn.any() else window
@@ -157,7 +157,7 @@ def _least_shift(one: Stream) -> int:
     return _MOST_SHIFT
 
 
-def _in_flight(one: Stream) -> I64:
+def flight_bytes(one: Stream) -> I64:
     """Bytes sent and not acknowledged right behind each data packet."""
     acked = np.concatenate(([0], np.maximum(one.covered, 0)))[one.heard]
     return np.asarray(np.maximum(one.high - acked, 0))

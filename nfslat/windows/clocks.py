@@ -70,6 +70,13 @@ class Clocks:
         if self._best is None or best.width_ns < self._best.width_ns:
             self._best = best
 
+    @property
+    def theta_ns(self) -> tuple[int, int] | None:
+        """In the first window and in the last; None where it is not known, or was set in between."""
+        if not self._fits or self._steps or self._first is None or self._last is None:
+            return None
+        return self._first.theta_ns, self._last.theta_ns
+
     def report(self) -> Clock:
         """All of them. theta is that of the window which knows it best."""
         rate_changes, messages, contradicting = self._counts

@@ -27,7 +27,7 @@ from nfslat.figures.stats import added, histogram
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Tcp, no_details
 from nfslat.model.protocol import program_name
-from nfslat.model.tables import I64, Connection, State
+from nfslat.model.tables import I8, I64, Connection, State
 from nfslat.results import Side
 from nfslat.select import Filters, excluded, select
 from nfslat.windows.fold import fold
@@ -54,8 +54,10 @@ class _Kind:
 class Counts:
     """Of some windows of one capture. Numbers of connections are those of the decoder that read them."""
 
-    def __init__(self, role: str, srt: str) -> None:
-        """Of none. `role`: server or client."""
+    def __init__(self, role: str, srt: str, filters: Filters | None = None) -> None:
+        """Of none. `role`: server or client; `filters` are not of time."""
+        self.filters = filters or Filters()
+        self._asked_for = 0  # ops that an NFS client called, selected or not
         self.ops = 0  # that an NFS client called, selected ones
         self.connections: tuple[Connection, ...] = ()  # all that were seen
         self.missing: I64 = np.zeros(0, dtype=np.int64)  # calls that the capture does not show, by connection
@@ -81,6 +83,8 @@ class Counts:
         side = self._side(decoded, source)
         ops = side.ops
         self.ops += int(np.count_nonzero(side.forward))
+        plain = side if self.filters == Filters() else dataclasses.replace(side, reasons=self._reasons(side, Filters()))
+        self._asked_for += int(np.count_nonzero(plain.forward))
         self._states.update(decoded.states)
         for kind, count in zip(ops.classes.kind, ops.classes.count.tolist(), strict=True):
             self._programs[program_name(ops.kinds[kind].program)] += count
@@ -116,7 +120,7 @@ class Counts:
 
     def fresh(self) -> Self:
         """Of no window, and of the same capture: what is known of its clocks and connections stays."""
-        new = type(self)(self._role, self._srt)
+        new = type(self)(self._role, self._srt, self.filters)
         new.source, new.files, new.connections, new._tcp = self.source, self.files, self.connections, self._tcp
         new._has_one_clock, new._ran_ns = self._has_one_clock, self._ran_ns
         return new
@@ -127,6 +131,7 @@ class Counts:
         whole = some[-1].fresh()
         for one in some:
             whole.ops += one.ops
+            whole._asked_for += one._asked_for
             whole.missing = longer(whole.missing, one.missing)
             whole._statuses = fold([*whole._statuses, *one._statuses])
             whole._states += one._states
@@ -156,7 +161,9 @@ class Counts:
         )
         headers = 0 if self._hears_unread or self._facts is None else self._facts.hidden
         halves = unanswered + orphans
-        return max(halves, (halves + headers) // 2, gaps + unanswered)
+        lost = max(halves, (halves + headers) // 2, gaps + unanswered)
+        # Filters leave out of what is hidden as much as of what is shown.
+        return lost if self.ops == self._asked_for else round(lost * self.ops / self._asked_for)
 
     def _side(self, decoded: Decoded, source: Source) -> Side:
         if self._has_one_clock and len(decoded.ops):
@@ -165,7 +172,10 @@ class Counts:
             side = pipeline.side_of(source, decoded)
             # Whoever stamps what was sent and what was received by two clocks does so from the first packet on.
             self._has_one_clock = len(decoded.ops) >= _ENOUGH and side.directions is None
-        return dataclasses.replace(side, reasons=select(side.ops, Filters(), side.ops.t0, decoded.first_ns))
+        return dataclasses.replace(side, reasons=self._reasons(side, self.filters))
+
+    def _reasons(self, side: Side, filters: Filters) -> I8:
+        return select(side.ops, filters, side.ops.t0, side.decoded.first_ns)
 
     def _with_facts(self, decoded: Decoded) -> Decoded:
         """What is known of the packets so far."""
@@ -174,6 +184,13 @@ class Counts:
         if self._facts is None:
             return plain
         return dataclasses.replace(plain, **counts_of([self._facts, plain]))
+
+    @property
+    def ran_ns(self) -> tuple[int, int]:
+        """First and last packet. Raises ``ValueError`` where no window was read."""
+        if self._facts is None:
+            raise ValueError("no window was read")
+        return self.files.get("first_ns", self._facts.first_ns), self.files.get("last_ns", self._facts.last_ns)
 
     # --- All of it ----------------------------------------------------------------------------------------------------
 

@@ -70,11 +70,14 @@ class Exchanged(Exception):
     """By their packets the captures were given client first."""
 
 
-def pairs(server: Windowed, client: Windowed, srt: str, *, may_swap: bool = False) -> Iterator[Pair]:
+def pairs(
+    server: Windowed, client: Windowed, srt: str, *, may_swap: bool = False, filters: Filters | None = None
+) -> Iterator[Pair]:
     """Each window of the client's clock, as soon as both captures have it; the first one may be longer.
 
     Raises ``InputError`` where the two have nothing in common for long, and, if `may_swap`, `Exchanged`.
     """
+    filters = filters or Filters()
     of_server, of_client = Reader(server), Reader(client)
     of_server.beside(of_client)
     of_client.beside(of_server)
@@ -85,11 +88,11 @@ def pairs(server: Windowed, client: Windowed, srt: str, *, may_swap: bool = Fals
         begin_ns = window.begin_ns if begin_ns is None else min(begin_ns, window.begin_ns)  # clocks are set back
         later_ns = clocks.later_ns(window)
         if later_ns is not None:
-            pair = _pair(of_server, of_client, (begin_ns, end_ns), later_ns, srt, may_swap=may_swap)
+            pair = _pair(of_server, of_client, (begin_ns, end_ns), later_ns, srt, filters, may_swap=may_swap)
             may_swap &= pair.found is None  # the first one tells
             clocks.learn(pair)
         elif clocks.are_met or not of_client.ops:
-            pair = _unmatched(of_server, of_client, (begin_ns, end_ns), clocks.last_ns)
+            pair = _unmatched(of_server, of_client, (begin_ns, end_ns), clocks.last_ns, filters)
         else:
             continue  # what follows may be in the server's capture, and bring this along
         begin_ns = None
@@ -102,7 +105,7 @@ def pairs(server: Windowed, client: Windowed, srt: str, *, may_swap: bool = Fals
     of_server.read_to(end_ns - clocks.last_ns + _LATE_NS, _HELD_NS)
     of_server.is_over = True
     of_client.is_over = True
-    rest = _pair(of_server, of_client, (end_ns - _LATE_NS, end_ns), clocks.last_ns, srt, may_swap=may_swap)
+    rest = _pair(of_server, of_client, (end_ns - _LATE_NS, end_ns), clocks.last_ns, srt, filters, may_swap=may_swap)
     if len(rest.client.ops) or rest.given_up:
         yield dataclasses.replace(rest, is_rest=True)
 
@@ -209,13 +212,20 @@ def _matching(server: Decoded, client: Decoded) -> Matching:
 
 
 def _pair(
-    server: Reader, client: Reader, window_ns: tuple[int, int], later_ns: int, srt: str, *, may_swap: bool
+    server: Reader,
+    client: Reader,
+    window_ns: tuple[int, int],
+    later_ns: int,
+    srt: str,
+    filters: Filters,
+    *,
+    may_swap: bool,
 ) -> Pair:
     """What ended in a window; of either side what may have its partner in the next one is held."""
     end_ns = window_ns[1]
     own = client.joined()
     ran_ns = _client_ran_ns(client, later_ns)
-    left = _dropped(server, ran_ns)
+    left = _dropped(server, ran_ns, filters)
     if not server.held:
         client.held = [_nothing_of(own)]
         return Pair(*window_ns, own, None, later_ns, *_sums(left), server_ran_ns=_ran_ns(server, later_ns))
@@ -229,17 +239,17 @@ def _pair(
     goes = (fates == Miss.MATCHED) | ((fates == Miss.CONNECTION_UNMATCHED) & (other.ops.t3 < until_ns))
     now, rest = parted(other, goes, until_ns)
     vain = (rest.ops.t3 < until_ns - _HELD_NS) | client.is_over
-    left.append(_left(rest.ops, vain, ran_ns))
+    left.append(_left(rest.ops, vain, ran_ns, filters))
     server.held = [parted(rest, ~vain)[0] if vain.any() else rest]
     client.held = [later]
     found = None
     if len(first.matched):
         sides = [_side(reader, one) for reader, one in ((server, now), (client, own))]
-        found = pipeline.compare(*sides, filters=Filters(), srt=srt, may_swap=may_swap)
+        found = pipeline.compare(*sides, filters=filters, srt=srt, may_swap=may_swap)
         if found.swapped:
             raise Exchanged
     else:
-        left.append(_left(now.ops, np.ones(len(now.ops), dtype=np.bool_), ran_ns))
+        left.append(_left(now.ops, np.ones(len(now.ops), dtype=np.bool_), ran_ns, filters))
     return Pair(*window_ns, own, found, later_ns, *_sums(left), server_ran_ns=_ran_ns(server, later_ns))
 
 
@@ -249,9 +259,9 @@ def _client_ran_ns(client: Reader, later_ns: int) -> tuple[int, int]:
     return begin_ns - later_ns, end_ns - later_ns if client.is_over else _EVER_NS
 
 
-def _dropped(server: Reader, ran_ns: tuple[int, int]) -> list[tuple[I64, int]]:
+def _dropped(server: Reader, ran_ns: tuple[int, int], filters: Filters) -> list[tuple[I64, int]]:
     dropped, server.dropped = server.dropped, []
-    return [_left(ops, np.ones(len(ops), dtype=np.bool_), ran_ns) for ops in dropped]
+    return [_left(ops, np.ones(len(ops), dtype=np.bool_), ran_ns, filters) for ops in dropped]
 
 
 def _ran_ns(server: Reader, later_ns: int) -> tuple[int, int]:
@@ -265,14 +275,14 @@ def _nothing_of(decoded: Decoded) -> Decoded:
     return parted(decoded, np.ones(len(decoded.ops), dtype=np.bool_))[1]
 
 
-def _left(ops: Ops, rows: Bool, ran_ns: tuple[int, int]) -> tuple[I64, int]:
+def _left(ops: Ops, rows: Bool, ran_ns: tuple[int, int], filters: Filters) -> tuple[I64, int]:
     """Of those that an NFS client called: which the other capture lacks, and how many while it did not run."""
-    return alone_and_outside(ops, rows & of_clients(ops), ran_ns)
+    return alone_and_outside(ops, rows & of_clients(ops, filters), ran_ns)
 
 
-def of_clients(ops: Ops) -> Bool:
-    """Those that reports are about: of NFS, and called by a client."""
-    return np.asarray((select(ops, Filters(), ops.t0, 0) == 0) & ~ops.spread(is_reverse(ops)))
+def of_clients(ops: Ops, filters: Filters | None = None) -> Bool:
+    """Those that reports are about: of NFS, called by a client, and selected."""
+    return np.asarray((select(ops, filters or Filters(), ops.t0, 0) == 0) & ~ops.spread(is_reverse(ops)))
 
 
 def alone_and_outside(ops: Ops, rows: Bool, ran_ns: tuple[int, int]) -> tuple[I64, int]:
@@ -288,12 +298,14 @@ def _sums(left: list[tuple[I64, int]]) -> tuple[I64, int]:
     return counts, sum(one for _, one in left)
 
 
-def _unmatched(server: Reader, client: Reader, window_ns: tuple[int, int], later_ns: int | None) -> Pair:
+def _unmatched(
+    server: Reader, client: Reader, window_ns: tuple[int, int], later_ns: int | None, filters: Filters
+) -> Pair:
     own = client.joined()
     client.held = [_nothing_of(own)]
     if later_ns is None:
         return Pair(*window_ns, own, None)
-    left = _dropped(server, _client_ran_ns(client, later_ns))
+    left = _dropped(server, _client_ran_ns(client, later_ns), filters)
     return Pair(*window_ns, own, None, later_ns, *_sums(left), server_ran_ns=_ran_ns(server, later_ns))
 
 

@@ -18,8 +18,10 @@ from nfslat.answer.words import missing_ops
 from nfslat.decompose import PART_NAMES
 from nfslat.errors import InputError
 from nfslat.evidence.known import Known
+from nfslat.figures.audit.pair import common, left_out, overlap_note
 from nfslat.figures.charges import UNEXPLAINED
 from nfslat.figures.completeness import completeness
+from nfslat.figures.host_pairs import leading_pair
 from nfslat.figures.matched import names_of, told
 from nfslat.figures.notes import notes_of
 from nfslat.figures.objectives import Slo
@@ -31,8 +33,9 @@ from nfslat.findings.clock import clock_findings
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.layers import Layers
 from nfslat.findings.words import times
-from nfslat.model.tables import I64
+from nfslat.model.tables import I64, Miss
 from nfslat.model.units import iso, to_ms, to_s
+from nfslat.select import refuse_nothing_left
 from nfslat.windows.judged import Judgement
 from nfslat.windows.judged import told as judged
 from nfslat.windows.slowest import CLIENT, STRETCH
@@ -45,6 +48,9 @@ _MOST_PHASES = 50  # that are listed
 
 def report_of(whole: Whole, tool: model.Tool, slo: Sequence[Slo] = ()) -> model.Report:
     """Raises ``InputError`` where no op is in both captures."""
+    filters = whole.sides["client"].filters
+    if not whole.matched and filters.text and not any(side.ops for side in whole.sides.values()):
+        refuse_nothing_left(filters, np.ones(1, dtype=np.int8))
     if not whole.matched:
         raise InputError("no operation is in both captures; were both taken at the same time, of the same traffic?")
     total = Sums.merge(list(whole.by_op.values()))
@@ -53,20 +59,27 @@ def report_of(whole: Whole, tool: model.Tool, slo: Sequence[Slo] = ()) -> model.
     inflight = whole.flying.report(total, to_ms(total.server.sum_ns / total.count))
     captures = {name: side.capture(whole.unseen[name], whole.audits[name]) for name, side in whole.sides.items()}
     clock = whole.clocks.report()
-    of_clock = clock_findings(clock)
+    of_clock, (audit, left) = clock_findings(clock), _overlap(whole)
+    audit = [*audit, *whole.audit]
     objectives = [_objective(whole, total, one) for one in slo]
     causes, verdict, phases = _judged(whole, matched, columns, objectives)
+    of_hosts, told_of_pairs = whole.hosts.told()
+    leads = leading_pair(told_of_pairs, verdict)
+    if leads is not None:
+        causes, verdict, phases = leads.causes, leads.verdict, []
     stacked = _stack(total.row(("", "all", "")), inflight)
     return model.Report(
         schema=model.SCHEMA,
         nfslat=tool,
         captures=captures,
         raw={name: side.rows() for name, side in whole.sides.items()},
-        selection=model.Selection({}, {name: side.left_out() for name, side in whole.sides.items()}),
-        notes=notes_of(whole.audit, of_clock, whole.remarks, [_how(whole)]),
+        selection=model.Selection(
+            whole.sides["client"].filters.text, {name: side.left_out() for name, side in whole.sides.items()}
+        ),
+        notes=notes_of(audit, of_clock, whole.remarks, left, [_how(whole)]),
         matched=matched,
         clock=clock,
-        audit=whole.audit,
+        audit=audit,
         transport=whole.transport,
         hangs=whole.hangs,
         charges=_charges(whole, total, columns),
@@ -79,12 +92,25 @@ def report_of(whole: Whole, tool: model.Tool, slo: Sequence[Slo] = ()) -> model.
         stack=stacked,
         findings=[
             *(one.as_finding() for one in causes),
-            *capture_findings(captures, whole.audit),
+            *capture_findings(captures, audit),
             *of_clock,
         ],
         verdict=verdict,
         phases=phases,
+        pairs=of_hosts,
     )
+
+
+def _overlap(whole: Whole) -> tuple[list[model.AuditNote], list[str]]:
+    """What is to be said of the time that both captures ran; nothing where a clock was set, or is not known."""
+    theta_ns = whole.clocks.theta_ns
+    outside = {name: (whole.unmatched[name][Miss.OUTSIDE_OVERLAP.name], whole.sides[name].ops) for name in SIDES}
+    if theta_ns is None:
+        return [], []
+    (server, client) = ((*ran, max(ran[1] - ran[0], 1)) for ran in (whole.sides[name].ran_ns for name in SIDES))
+    both = common(server, client, theta_ns)
+    note = overlap_note(both, *outside["client"])
+    return [note] if note.count else [], left_out(both, outside)
 
 
 def _how(whole: Whole) -> str:
@@ -100,7 +126,7 @@ def _matched(whole: Whole, total: Sums, columns: I64) -> model.MatchedOps:
     keys = sorted(whole.by_op, key=lambda key: (-whole.by_op[key].count, key))
     lost = {name: side.lost(whole.conns[name]) for name, side in whole.sides.items()}
     return model.MatchedOps(
-        processed={name: side.ops for name, side in whole.sides.items()},
+        processed={name: side.ops + whole.agreed[name] for name, side in whole.sides.items()},
         ops=whole.matched,
         untimed=whole.untimed,
         unmatched={name: {why: ops for why, ops in whole.unmatched[name].items() if ops} for name in SIDES},

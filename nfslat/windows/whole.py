@@ -28,12 +28,12 @@ from nfslat.findings.diagnosis import Diagnosis
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Miss
 from nfslat.results import Analysis
-from nfslat.select import Filters
 from nfslat.windows.alone import Alone, by_connection
 from nfslat.windows.clocks import Clocks
 from nfslat.windows.counts import Counts
 from nfslat.windows.flying import Flying
 from nfslat.windows.fold import fold
+from nfslat.windows.hosts import Hosts
 from nfslat.windows.judged import Judgement
 from nfslat.windows.pairs import Pair, alone_and_outside, of_clients
 from nfslat.windows.slowest import Slowest
@@ -62,6 +62,9 @@ class Whole:
         self.matched = 0
         self.untimed = 0
         self.unmatched: dict[str, Counter[str]] = {name: Counter() for name in SIDES}
+        # Of each side, those that only the other side's addresses select, less those that only its own do.
+        self.agreed: Counter[str] = Counter()
+        self._filters = sides["client"].filters
         self.alone: Counter[str] = Counter()  # ops by side, of those that the other capture should have and has not
         self._alone = {name: Alone() for name in SIDES}
         self.conns: dict[str, set[int]] = {name: set() for name in SIDES}  # connections with matched ops
@@ -81,6 +84,7 @@ class Whole:
         self.audits: dict[str, list[model.AuditNote]] = {name: [] for name in SIDES}
         self.unseen: dict[str, Unseen | None] = dict.fromkeys(SIDES)
         self.remarks: list[str] = []  # of the window that has most of the time, what holds beyond it
+        self.hosts = Hosts()
         self._most_ns = 0.0
 
     def add(self, pair: Pair, c: Analysis | None) -> None:
@@ -91,9 +95,15 @@ class Whole:
             self._add_unmatched(pair)
             return
         # Of `pair.found`: a call that hangs was sent in an earlier window.
-        hangs = hangs_of_two(pair.found, Filters())
+        hangs = hangs_of_two(pair.found, self._filters)
         self.hangs = None if self.hangs is None or hangs is None else listed([*self.hangs, *hangs])
         transport = transport_rows(c)
+        self._add_fates(c)
+        if not len(c.matched):  # filters left none
+            known = self.transport is not None and transport is not None
+            self.transport = joined(self.transport or (), transport or ()) if known else None
+            self.clocks.add(c.clock)
+            return
         stretch = self._judge(c, transport, findings_of_hangs(hangs), (pair.begin_ns, pair.end_ns))
         self._add_ops(c, stretch)
         self._add_tcp(c, transport, stretch)
@@ -130,6 +140,7 @@ class Whole:
         self.matched += other.matched
         self.untimed += other.untimed
         self.alone += other.alone
+        self.agreed.update(other.agreed)
         for name in SIDES:
             self.unmatched[name] += other.unmatched[name]
             self._alone[name].join(other._alone[name])
@@ -141,6 +152,7 @@ class Whole:
             self._keep(now)
         self.clocks.join(other.clocks)
         self.flying.join(other.flying)
+        self.hosts.join(other.hosts)
         if other.charges is None or self.charges is None:
             self.charges = None
         else:
@@ -162,11 +174,12 @@ class Whole:
     def _add_unmatched(self, pair: Pair) -> None:
         """No op of the client's is in the server's capture."""
         ops, ran_ns = pair.client.ops, pair.server_ran_ns or (0, np.iinfo(np.int64).max)
-        alone, outside = alone_and_outside(ops, of_clients(ops), ran_ns)
+        alone, outside = alone_and_outside(ops, of_clients(ops, self._filters), ran_ns)
         self._alone["client"].add(alone)
         self.unmatched["client"][Miss.OUTSIDE_OVERLAP.name] += outside
 
-    def _add_ops(self, c: Analysis, stretch: I64) -> None:
+    def _add_fates(self, c: Analysis) -> None:
+        """What becomes of the ops of either side."""
         self.matched += len(c.matched)
         self.untimed += c.untimed
         for name in SIDES:
@@ -181,9 +194,14 @@ class Whole:
             self._alone[name].link(np.flatnonzero(of_link != NULL).tolist())
             open_ones = compared & ((fates == _NOT_CAPTURED[name]) | (fates == Miss.CONNECTION_UNMATCHED))
             self._alone[name].add(by_connection(side.ops, open_ones))
+            self.agreed[name] += int(np.count_nonzero(compared)) - int(
+                np.count_nonzero(of_clients(side.ops, self._filters))
+            )
             notes = again_notes(side)
             self.audits[name] = fold([*self.audits[name], *(one for one in notes if one.count)])
             self.unseen[name] = _both(self.unseen[name], c.unseen[name] or _all_seen(c, name))
+
+    def _add_ops(self, c: Analysis, stretch: I64) -> None:
         for key, sums in sums_of(c).items():
             self.by_op[key] = Sums.merge([self.by_op[key], sums]) if key in self.by_op else sums
         for name in PART_NAMES:
@@ -221,6 +239,8 @@ class Whole:
         flown = self.flying.add(c)
         found = judge(c, Known(), matched_ops(c), flown, transport, hanging)
         first, begins = self.stretches, begins_ns(c)
+        if len(c.matched):
+            self.hosts.add(c, found, flown, transport, when_ns, first)
         if found is None:
             return np.full(len(begins), first)
         if c.client_srt_ns.sum() > self._most_ns:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.decode.xid_gaps import in_order, left_out
-from nfslat.model.blocks import side_by_side
+from nfslat.kernels.order import side_by_side
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Unread
 from nfslat.model.tables import I32, I64, Bool, State

@@ -19,7 +19,9 @@ from nfslat.evidence import (
     fio,
     folded,
     host_statistics,
+    nfsd_status,
     oracle_ash,
+    oracle_files,
     oracle_trace,
     oracle_waits,
     perf_sched,
@@ -34,7 +36,7 @@ FILES = sorted(path.name for path in DATA.glob("app_*"))
 TEXTS = {file: (DATA / file).read_text() for file in FILES}
 READERS: list[Any] = [
     oracle_trace, oracle_waits, oracle_ash, dtrace, sunrpc_trace, perf_sched, folded, fio, host_statistics, sockets,
-    bcc, strace,
+    bcc, strace, nfsd_status, oracle_files,
 ]  # fmt: skip
 
 NUMBERS = st.sampled_from(

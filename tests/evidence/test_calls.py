@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from captures import SAMPLES
-from wire import Tcp, call, read, reply, write, write_pcap
+from made_calls import Made, captures_of, commit, judged, ops_of
+from wire import read, write
 
 from nfslat.cli import main as cli
-from nfslat.decode import native
-from nfslat.decode.tools import find_tools
 from nfslat.errors import InputError
 from nfslat.evidence import strace
-from nfslat.evidence.calls_join import Joined, _named, join
+from nfslat.evidence.calls_join import _named, join
 from nfslat.evidence.read import read as read_evidence
 from nfslat.evidence.strace import Call, Strace
 from nfslat.model.tables import Ops
@@ -58,28 +56,6 @@ def test_a_log_without_durations_says_how_to_trace() -> None:
 
 _BLOCK = 8192
 _FHS = {f"/mnt/nfs/data{number}.dbf": bytes([number]) * 32 for number in range(4)}
-
-
-def _commit(xid: int, fh: bytes) -> bytes:
-    return call(xid, 100003, 3, 21, len(fh).to_bytes(4, "big") + fh + bytes(12))
-
-
-@dataclass
-class Made:
-    """Threads that call, what goes over the wire for it, and which ops each call waited for."""
-
-    calls: list[Call] = field(default_factory=list)
-    truth: list[set[int]] = field(default_factory=list)  # XIDs
-    sent: list[tuple[float, float, int, bytes]] = field(default_factory=list)  # call, reply, XID, message; us
-    servers: dict[int, tuple[float, float]] = field(default_factory=dict)  # XID -> when the server had and sent it
-    xid: int = 0x1000
-
-    def op(self, begin: float, end: float, made: Any) -> int:
-        """An op on the client's wire, of which the server has most."""
-        self.xid += 1
-        self.sent.append((begin, end, self.xid, made(self.xid)))
-        self.servers[self.xid] = begin + 0.1 * (end - begin), end - 0.1 * (end - begin)
-        return self.xid
 
 
 def _made(seed: int, threads: int, blocks: int, seconds: float, foreign: int = 0) -> Made:
@@ -126,7 +102,7 @@ def _call(made: Made, chance: random.Random, path: str, offset: int, at: float) 
         written = begin + chance.uniform(300, 3000)
         own = made.op(begin, written, lambda xid: write(xid, offset, _BLOCK, fh, stable=0))
         end = written + chance.uniform(300, 3000)
-        xids, name, length, offset = {own, made.op(written + 10, end, lambda xid: _commit(xid, fh))}, "fsync", 0, 0
+        xids, name, length, offset = {own, made.op(written + 10, end, lambda xid: commit(xid, fh))}, "fsync", 0, 0
     end += chance.uniform(3, 50)
     begin_ns, end_ns = int(at) * 1000, int(end + 1) * 1000
     made.calls.append(Call(name, path, offset, length, begin_ns, end_ns))
@@ -134,42 +110,11 @@ def _call(made: Made, chance: random.Random, path: str, offset: int, at: float) 
     return end
 
 
-def _captures(made: Made, folder: Path) -> list[Path]:
-    """The server's file and the client's."""
-    paths = []
-    for name in ("server", "client"):
-        tcp = Tcp(client=("10.77.0.2", 700), server=("10.77.0.1", 2049))
-        messages = []
-        for begin, end, xid, message in made.sent:
-            first, last = made.servers[xid] if name == "server" else (begin, end)
-            messages += [(first, ">", message), (last, "<", reply(xid))]
-        for t_us, way, message in sorted(messages, key=lambda one: one[0]):
-            tcp.send(t_us / 1000, way, message)
-        paths.append(folder / f"{name}.pcap")
-        write_pcap(paths[-1], tcp.seen_by("client", back_ms=0))
-    return paths
-
-
-def _ops(path: Path) -> Ops:
-    source = native.open_source(str(path), find_tools, path.parent, rereads=False)
-    return native.decode(source, find_tools, lambda _: None)[1].ops
-
-
 def _shifted(made: Made, ops: Ops) -> list[Call]:
     """The calls by the clock of the captures."""
     first = min(begin for begin, _, _, _ in made.sent)
     shift = int(ops.t0.min()) - int(first * 1000)
     return [Call(c.name, c.path, c.offset, c.length, c.begin_ns + shift, c.end_ns + shift) for c in made.calls]
-
-
-def _judged(made: Made, joined: Joined, ops: Ops) -> tuple[int, int, int]:
-    """Calls that were joined wrongly; those that were joined; and those that could have been."""
-    wrong = right = 0
-    for rows, cached, truth in zip(joined.ops, joined.cached.tolist(), made.truth, strict=True):
-        if rows or cached:
-            good = {int(ops.xid[row]) for row in rows} == truth
-            right, wrong = right + good, wrong + (not good)
-    return wrong, right, int(np.count_nonzero(joined.seen))
 
 
 @pytest.mark.parametrize(
@@ -183,10 +128,10 @@ def test_no_call_is_joined_wrongly(
     """Page cache, one op, two ops, synchronous WRITEs, fsync with COMMIT; hot blocks, and READs of others: what is
     joined is the truth, and it is most."""
     made = _made(seed, threads, blocks, 2.0, foreign)
-    _, client = _captures(made, tmp_path)
-    ops = _ops(client)
+    _, client = captures_of(made, tmp_path)
+    ops = ops_of(client)
     found = join(_shifted(made, ops), ops, ~ops.spread(is_reverse(ops)), {})
-    wrong, right, seen = _judged(made, found, ops)
+    wrong, right, seen = judged(made, found, ops)
     assert wrong == 0
     assert right >= least * seen
     assert seen >= 0.95 * len(made.calls)
@@ -216,8 +161,8 @@ def _report(capsys: pytest.CaptureFixture[str], captures: list[Path], *arguments
 def test_the_stack_shows_what_calls_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of each kind of call a block: page cache, until its op is sent, network, server, and behind; they add up."""
     made = _made(5, 6, 5000, 2.0)
-    captures = _captures(made, tmp_path)
-    calls = _shifted(made, _ops(captures[1]))
+    captures = captures_of(made, tmp_path)
+    calls = _shifted(made, ops_of(captures[1]))
     (log := tmp_path / "app.strace").write_text(_log(calls))
     found = _report(capsys, captures, "--evidence", str(log))
     (note,) = [note for note in found["evidence"] if "are joined with what they waited for" in note]
@@ -236,8 +181,8 @@ def test_calls_with_one_op_each_are_the_applications_time(tmp_path: Path, capsys
     """Where nearly all ops are the only one of a call, the mean of these calls is the application's for them; where
     most are of nobody's log it is not."""
     made = _one_each(300)
-    captures = _captures(made, tmp_path)
-    calls = _shifted(made, _ops(captures[1]))
+    captures = captures_of(made, tmp_path)
+    calls = _shifted(made, ops_of(captures[1]))
     (log := tmp_path / "app.strace").write_text(_log(calls))
     found = _report(capsys, captures, "--evidence", str(log))
     rows = {(row["op"], row["layer"]): row["ms"] for row in found["stack"]}
@@ -263,9 +208,9 @@ def _one_each(count: int) -> Made:
 def test_calls_of_another_time_are_not_joined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An hour later, the same load: a line says so, and the stack has no block of them."""
     made = _made(5, 2, 5000, 0.5)
-    captures = _captures(made, tmp_path)
+    captures = captures_of(made, tmp_path)
     late = 3600 * 10**9
-    calls = _shifted(made, _ops(captures[1]))
+    calls = _shifted(made, ops_of(captures[1]))
     (log := tmp_path / "app.strace").write_text(
         _log([Call(c.name, c.path, c.offset, c.length, c.begin_ns + late, c.end_ns + late) for c in calls])
     )

@@ -1,7 +1,8 @@
 """AWR and ASH reports, text and HTML -> database time, and what of it is in no wait and on no processor.
 
-The reports are made by hand after public samples of 11.2, 12.1 (of a server that prints in German) and 19c, with the
-figures of one case: 1,053 minutes of DB time, 18.8 % on processors, waits of 4.6 %.
+The reports are made by hand after public samples of 11.2, 12.1 (of a server that prints in German) and 19c, that of
+Statspack after the script that prints it (sprepins.sql), the global one (RAC) after tools that read such reports; with
+the figures of one case: 1,053 minutes of DB time, 18.8 % on processors, waits of 4.6 %.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from nfslat.evidence.text_tables import Row, rows
 from nfslat.evidence.when import Fit, Span, zone_of
 
 DATA = Path(__file__).parent / "data"
-_LAYOUTS = ("app_awr_case.txt", "app_awr_11g.html", "app_awr_12c_de.html", "app_awr_19c.html")
+_LAYOUTS = ("app_awr_case.txt", "app_awr_11g.html", "app_awr_12c_de.html", "app_awr_19c.html", "app_statspack.txt")
 _NO_WAIT = 63180 - 11877.84 - 2891.32
 
 
@@ -71,7 +72,7 @@ def test_the_load_of_the_host_is_read(file: str) -> None:
     assert found.span == Span(_at("2026-11-24 12:00:01"), _at("2026-11-24 13:00:05"))
 
 
-@pytest.mark.parametrize("file", _LAYOUTS[1:])
+@pytest.mark.parametrize("file", _LAYOUTS[1:4])
 def test_waits_of_html_are_those_of_text(file: str) -> None:
     """Means and counts of events, whatever columns and units a version has."""
     event = _waits(file).events["db file sequential read"]
@@ -83,6 +84,32 @@ def test_histograms_of_html_are_read() -> None:
     assert dict(_waits("app_awr_11g.html").events["db file sequential read"].histogram)[4.0] == 30.0
     micro = dict(_waits("app_awr_19c.html").events["db file sequential read"].histogram)
     assert micro == {0.512: 40.0, 4.0: 58.5, 1000.0: 1.5}
+
+
+def test_the_histogram_of_statspack_has_all_its_columns() -> None:
+    """What stands between dashes stands over several columns, and names none of them."""
+    histogram = dict(_waits("app_statspack.txt").events["db file sequential read"].histogram)
+    assert histogram == {1.0: 2.0, 2.0: 8.0, 4.0: 40.0, 8.0: 40.0, 16.0: 8.0, 32.0: 1.5, 1000.0: 0.5}
+
+
+def test_waits_of_statspack_are_those_of_sessions() -> None:
+    """Means of its table of sessions; where it has none, as before 11g, there is no database time."""
+    found = _waits("app_statspack.txt")
+    assert found.events["db file sequential read"].mean_ms == pytest.approx(4.5, abs=0.001)
+    text = (DATA / "app_statspack.txt").read_text()
+    old = text[: text.index("Foreground Wait Events")] + text[text.index("Wait Events (fg and bg)") :]
+    assert _time(old) is None
+
+
+def test_a_global_report_has_a_database_time_for_each_instance() -> None:
+    """Waits over all instances are of none of them."""
+    found = _waits("app_awr_rac.html")
+    assert (found.events, found.database) == ({}, None)
+    one, other = found.instances
+    assert (one.host, one.db_s, one.cpu_s, one.elapsed_s) == ("db1", 63_180, 11_877.84, pytest.approx(3604.2))
+    assert one.nowhere_s == pytest.approx(_NO_WAIT)
+    assert (other.host, other.share(other.cpu_s)) == ("db2", pytest.approx(6600 / 7200))
+    assert one.span == Span(_at("2026-11-24 12:00:00"), _at("2026-11-24 13:00:00"))
 
 
 def test_a_month_in_another_language_is_no_instant() -> None:
@@ -249,6 +276,7 @@ class Case:
         said = [f"{one:%d-}{one:%b}{one:-%y %H:%M:%S}" for one in (first, first + dt.timedelta(hours=1))]
         text = (DATA / name).read_text()
         text = text.replace("24-Nov-26 12:00:01", said[0]).replace("24-Nov-26 13:00:05", said[1])
+        text = text.replace("24-Nov-26 12:00<", f"{said[0][:-3]}<").replace("24-Nov-26 13:00<", f"{said[1][:-3]}<")
         text = text.replace("24-Nov-26 12:10:00", said[0]).replace("24-Nov-26 12:25:00", said[1])
         (path := self.folder / f"{hours}-{name}").write_text(text)
         return str(path)
@@ -275,6 +303,17 @@ def _report(capsys: pytest.CaptureFixture[str], case: Case, *arguments: str) -> 
 
 def _no_wait(report: dict[str, Any]) -> dict[str, Any] | None:
     return next((one for one in report["findings"] if one["code"] == "database-no-wait"), None)
+
+
+@pytest.mark.parametrize("host", ["db1", "db2", "web7"])
+def test_a_global_report_is_that_of_the_clients_instance(
+    case: Case, host: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The finding is of the instance on the client; on another host there is none, and a line says so."""
+    awr = case.awr("app_awr_rac.html")
+    found = _report(capsys, case, "--evidence", awr, "--client-snapshot", case.snapshot(host))
+    assert (_no_wait(found) is not None) == (host == "db1")
+    assert any("is of several instances" in note for note in found["evidence"]) == (host == "web7")
 
 
 @pytest.mark.parametrize("file", ["app_awr_case.txt", "app_awr_11g.html", "app_awr_19c.html"])

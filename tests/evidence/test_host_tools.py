@@ -408,3 +408,35 @@ def test_an_anonymous_report_has_no_address_of_ss(scene: Scene, capsys: pytest.C
     found = _report(capsys, scene, "--evidence", str(DATA / "app_ss.txt"), "--anonymize")
     (note,) = [note for note in found["evidence"] if "as the client has it" in note]
     assert "10.77.0" not in note
+
+
+# --- JSON of sysstat --------------------------------------------------------------------------------------------------
+
+
+def test_json_of_iostat_is_read_as_its_text() -> None:
+    """What sysstat 12.6 wrote: host, processors, stamps with their zone; the first report is since the boot."""
+    found = read(str(DATA / "app_iostat.json"))
+    assert (found.kind, found.host) == ("host statistics", "nfs1")
+    stats = found.record
+    assert isinstance(stats, HostStatistics)
+    assert (stats.cpus, stats.unreadable, len(stats.samples)) == (2, 0, 3)
+    assert {one.tool for one in stats.samples} == {"iostat"}
+    assert {one.name for one in stats.samples} == {"vda"}
+    assert all(one.step_s == 1.0 and one.zone_min == 0 for one in stats.samples)
+    assert {"r/s", "w/s", "rkB/s", "r_await", "w_await"} <= stats.samples[0].values.keys()
+
+
+def test_json_that_was_cut_is_read_as_far_as_it_goes() -> None:
+    """A signal ends iostat in the middle of its JSON."""
+    text = (DATA / "app_iostat.json").read_text()
+    whole = host_statistics.parse(text.splitlines(keepends=True))
+    cut = host_statistics.parse(text[: text.index('"timestamp"', len(text) * 3 // 4)].splitlines(keepends=True))
+    assert cut.samples == whole.samples[:-1]
+    assert (cut.host, cut.cpus) == (whole.host, whole.cpus)
+
+
+def test_json_without_breaks_of_lines_is_the_same() -> None:
+    """As jq -c writes it."""
+    text = (DATA / "app_iostat.json").read_text()
+    one_line = json.dumps(json.loads(text))
+    assert host_statistics.parse([one_line]) == host_statistics.parse(text.splitlines(keepends=True))

@@ -23,7 +23,7 @@ def through_fleet(files: Sequence[str], folder: Path) -> dict[str, Any]:
     store = Store(str(folder))
     server, own = (decode_point(store, one.name, one.files) for one in (points.server, client))
     request = Request(client.name, client.addresses, _parts(server), _parts(own), kept="client.json")
-    compare_client(store, request, plan(server.first_ns, server.last_ns, server.ops), None)
+    compare_client(store, request, plan(server.first_ns, server.last_ns, server.ops))
     kept = json.loads((folder / "client.json").read_text(encoding="utf-8"))
     shown = json.loads(json.dumps(api.Report(*correlate(store, request, None)).figures.to_dict()))
     assert kept == shown | {"pictures": None}

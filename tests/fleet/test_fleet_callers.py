@@ -95,7 +95,7 @@ def test_without_the_others_nothing_is_said_of_threads(tmp_path: Path) -> None:
             "10.0.1.2", ("10.0.1.2",), parts(server, whose.rows(["10.0.1.2"])), parts(own, [0]), is_shared=is_shared,
             kept="report.json",
         )  # fmt: skip
-        summary = compare_client(store, request, windows, None)
+        summary = compare_client(store, request, windows)
         report = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))
         assert summary.ops == 150
         assert report["captures"]["client"]["path"] == str(tmp_path / "client.pcap")
@@ -114,7 +114,7 @@ def test_hosts_that_call_each_other_are_two_clients(tmp_path: Path) -> None:
     ops = {}
     for name in whose.names:
         request = Request(name, (name,), parts(found, whose.rows([name])), None)
-        ops[name] = compare_client(store, request, windows, None).ops
+        ops[name] = compare_client(store, request, windows).ops
     assert ops == {A: 27, B: 11}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -22,10 +23,11 @@ from nfslat.fleet.compare.windows import Windows, flying, plan
 from nfslat.fleet.model import Phase
 from nfslat.fleet.run.changes import runs
 from nfslat.fleet.run.joined import joined, slim
-from nfslat.fleet.run.slices import find_load
-from nfslat.fleet.run.threads import Wide, find_wide
+from nfslat.fleet.run.stretches import cut_parts, hidden_of, put_together, stretches
+from nfslat.fleet.run.threads import AllClients, find_all, find_stretch, server_wide
+from nfslat.fleet.sections.words import phase_line, span
 from nfslat.inflight.analysis import OneSide, in_flight
-from nfslat.inflight.levels import hidden_share, levels
+from nfslat.inflight.levels import levels
 from nfslat.inflight.server import ServerLoad, server_load
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Blocked, no_details
@@ -46,6 +48,21 @@ def decoded(table: Ops, **facts: object) -> Decoded:
         cut_short=False, ops=table, loose=loose, engine="made",
     )  # fmt: skip
     return replace(whole, **facts)  # type: ignore[arg-type]
+
+
+class Found:
+    """What is found of a server, with a row for each of its ops."""
+
+    def __init__(self, found: AllClients) -> None:
+        self.load, self.seen = server_wide(found.stretches).load, server_wide(found.stretches).seen
+        self.inflight, self.windows, self.phases = found.wide.inflight, found.wide.windows, found.wide.phases
+        self.stretches, self.for_parts = found.stretches, found.for_parts
+
+
+def find_wide(
+    parts: Sequence[Decoded], facts: Decoded, windows: Windows, servers: Sequence[str] = (), most_ops: int | None = None
+) -> Found:
+    return Found(find_all(parts, facts, windows, frozenset(servers), most_ops))
 
 
 class Capture:
@@ -79,7 +96,7 @@ class Capture:
         return server_load(self.whole.ops, self.whole.loose, is_reverse(self.whole.ops))
 
     @cached_property
-    def wide(self) -> Wide:
+    def wide(self) -> Found:
         return find_wide(self.parts, self.facts, self.windows)
 
 
@@ -195,6 +212,56 @@ def test_a_server_with_enough_threads_has_one_phase() -> None:
     assert [(one.limited, one.threads) for one in found.phases] == [(False, None)]
     assert not any(one.limited for one in found.windows)
     assert (found.load.queue_ns == 0).all()
+
+
+@pytest.mark.parametrize("connections", [20, 50, 100])
+@pytest.mark.parametrize("think_ms", [25, 70], ids=["deep queues", "short waits"])
+def test_a_server_that_loses_threads_is_found_over_any_number_of_connections(connections: int, think_ms: int) -> None:
+    """From 64 threads to 10: since when, how many, how long calls wait, and none before; whose turn it is among a
+    hundred connections takes more calls than a window has. The number is that of the limited time, and not a range
+    from there to what other times allow."""
+    load = {"workers": 400, "think_ns": think_ms * MS, "connections": connections}
+    parts = [simulate(threads=64, count=80_000, seed=7, **load), simulate(threads=10, count=40_000, seed=8, **load)]
+    capture = Capture(one_after_another(*parts), connections)
+    found = capture.wide
+    before, after = found.phases
+    assert (before.limited, before.threads, before.cannot) == (False, None, None)
+    assert after.limited
+    assert after.threads in (10, 11)
+    assert abs(ns(after.begin) - int(capture.whole.ops.t1[80_000])) <= capture.windows.step_ns
+    assert after.queue_ms == pytest.approx(phase_queue_ms(capture, after), rel=0.05)
+    assert before.queue_ms is not None
+    assert before.queue_ms < 0.02
+    assert found.inflight.threads_estimate == after.threads
+    assert found.inflight.threads_range == after.threads_range
+    assert found.inflight.threads_range is not None
+    assert found.inflight.threads_range[1] <= 20
+
+
+def test_two_limits_are_two_phases() -> None:
+    """12 threads and then 8, which one number cannot explain: each has its own, and the waits that there were."""
+    load = {"workers": 400, "think_ns": 70 * MS, "connections": 50, "count": 40_000}
+    capture = Capture(one_after_another(*(simulate(threads=n, seed=n, **load) for n in (12, 8))), 50)
+    phases = capture.wide.phases
+    assert [one.threads for one in phases] == [12, 8]
+    for one in phases:
+        assert one.queue_ms == pytest.approx(phase_queue_ms(capture, one), rel=0.1)
+
+
+def test_what_few_calls_cannot_tell_is_not_said() -> None:
+    """Forty calls show no limit, and do not show that there is none."""
+    capture = Capture(simulate(threads=4, count=40, workers=16), 1)
+    (phase,) = capture.wide.phases
+    assert phase.cannot == capture.wide.inflight.cannot == "only 40 calls: too few to tell"
+    assert "cannot be told" in phase_line(phase, None)
+    assert "not limited" not in phase_line(phase, None)
+
+
+def test_a_short_phase_has_a_length() -> None:
+    """What begins and ends within a second is printed with fractions of it."""
+    begin, end = "2026-02-03T10:00:05.120000+00:00", "2026-02-03T10:00:05.940000+00:00"
+    assert span(begin, end, begin) == "10:00:05.1 to 10:00:05.9"
+    assert span(begin, "2026-02-03T10:07:05.940000+00:00", begin) == "10:00:05 to 10:07:05"
 
 
 def test_nothing_is_said_by_windows_where_the_capture_has_holes(doubled: Capture) -> None:
@@ -382,18 +449,61 @@ def test_addresses_of_one_server_share_its_threads() -> None:
 
 
 def test_what_is_too_long_to_be_looked_at_at_once_is_looked_at_in_stretches(doubled: Capture) -> None:
-    """Each call's wait is nearly the same, and the number of threads is."""
-    whole, _ = joined(doubled.parts, doubled.facts)
-    reverse, hidden = is_reverse(whole.ops), (0.0, hidden_share(whole.states))
-    load, by_time = find_load(whole, reverse, hidden, doubled.windows, most_ops=12_000)
-    plain = doubled.plain
+    """Each call's wait is nearly the same, and the number of threads is; what is counted and what was in flight is the
+    same, calls that go on from one stretch into the next included."""
+    found = find_wide(doubled.parts, doubled.facts, doubled.windows, most_ops=12_000)
+    plain, at_once = doubled.plain, doubled.wide
+    assert len(found.stretches) == 4
+    load = found.load
     assert (load.threads.estimate, load.threads.limited, load.threads.calls) == (8, True, 40_000)
     assert len(load.queue_ns) == 40_000
     assert load.queue_ns.mean() == pytest.approx(plain.queue_ns.mean(), rel=0.05)
-    assert len(by_time.told_by) == len(by_time.bounds) == doubled.windows.count
     assert (load.jobs.server, load.jobs.servers) == (SERVER, 1)
+    assert np.array_equal(found.seen.levels.time_ns, at_once.seen.levels.time_ns)
+    assert np.array_equal(found.seen.levels.ended, at_once.seen.levels.ended)
+    assert found.inflight.queue_ms == pytest.approx(float(load.queue_ns.mean() / MS))
+    assert found.inflight.service_ms == pytest.approx(at_once.inflight.service_ms, rel=0.02)
+    for one, other in zip(found.windows, at_once.windows, strict=True):
+        assert (one.begin, one.end, one.ops, one.in_flight_max) == (
+            other.begin,
+            other.end,
+            other.ops,
+            other.in_flight_max,
+        )
+        assert one.in_flight_mean == pytest.approx(other.in_flight_mean)
+    assert [(one.limited, one.threads) for one in found.phases] == [(False, None), (True, 8)]
+    for at, rows in enumerate(doubled.rows):
+        assert np.array_equal(found.for_parts([at]).load.queue_ns, load.queue_ns[rows])
     # One stretch with all of it is the plain way.
-    assert same_load(find_load(whole, reverse, hidden, doubled.windows)[0], plain)
+    assert same_load(at_once.load, plain)
+
+
+def test_shards_that_several_tasks_cut_make_the_stretches_that_one_makes(doubled: Capture) -> None:
+    """Each op has the wait that it has where one task cuts all of them, whatever the order of the shards."""
+    some = stretches(doubled.windows, 40_000, 12_000)
+    places = [[7, 3, 11], [0, 1, 2, 4], [5, 6, 8, 9, 10]]
+    cuts = [cut_parts([doubled.parts[at] for at in group], doubled.facts, some) for group in places]
+    whole = cut_parts(doubled.parts, doubled.facts, some)
+    assert hidden_of(cuts, doubled.facts) == hidden_of([whole], doubled.facts)
+    for at, windows in enumerate(some):
+        piece = put_together([one.piece(at) for one in cuts], doubled.facts, places)
+        ends = {"first": at == 0, "last": at + 1 == len(some)}
+        one, other = (find_stretch(of, (0.0, 0.0), windows, **ends) for of in (piece, whole.piece(at)))
+        assert len(one.rows) == 12
+        for shard in range(12):
+            assert np.array_equal(one.of_client([shard]).load.queue_ns, other.of_client([shard]).load.queue_ns)
+        assert np.array_equal(one.seen.levels.time_ns, other.seen.levels.time_ns)
+
+
+def test_stretches_have_some_million_calls_and_are_not_very_many() -> None:
+    """So that a task fits a worker, and a run of a day is no thousands of tasks."""
+    for calls, count in ((900_000, 1), (5_000_000, 5), (30_000_000, 30), (600_000_000, 30)):
+        windows = plan(0, 86_400 * S, calls)
+        some = stretches(windows, calls)
+        assert len(some) <= count + 2
+        assert (len(some) >= count / 2) or count == 1
+        assert sum(one.count for one in some) == windows.count
+        assert all(one.edges_ns[-1] == other.begin_ns for one, other in pairwise(some))
 
 
 # --- Windows ----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import json
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -24,6 +25,7 @@ from nfslat.answer import model
 from nfslat.cli.main import main
 from nfslat.errors import InputError, UsageError
 from nfslat.figures.sketch import RELATIVE_ERROR
+from nfslat.select import make_filters
 from nfslat.windows import large
 
 pytestmark = needs_native
@@ -238,7 +240,8 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "options", [["--csv", "x.csv"], ["--by", "size"], ["--app-ms", "5"], ["--op", "READ"], ["--what-if", "threads=8"]]
+    "options",
+    [["--perfetto", "x.json"], ["--by", "size"], ["--app-ms", "5"], ["--start", "1"], ["--what-if", "threads=8"]],
 )
 def test_what_needs_single_operations_is_refused(
     options: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -293,7 +296,11 @@ def test_a_connection_that_hangs_for_many_windows(tmp_path: Path) -> None:
     )
     plain, found = api.correlate(server, client).summary, windowed(server, client, 1.0)
     assert plain.hangs is not None
-    assert found.hangs == [dataclasses.replace(one, compared=1) for one in plain.hangs]
+    assert found.hangs is not None
+    assert [dataclasses.replace(one, compared=0) for one in found.hangs] == [
+        dataclasses.replace(one, compared=0) for one in plain.hangs
+    ]
+    assert 1 <= found.hangs[0].compared <= plain.hangs[0].compared
     assert [one.calls for one in found.hangs] == [1]
 
 
@@ -343,3 +350,99 @@ def test_what_is_said_of_threads_is_of_one_time(changing: tuple[Path, Path]) -> 
     found = windowed(*changing, 1.3).inflight
     assert found is not None
     assert found.server.threads_lower_bound <= (found.server.threads_estimate or 0)
+
+
+@pytest.mark.parametrize("filters", [{"op": ["READ"]}, {"op": ["GETATTR", "WRITE"], "port": [2049]}])
+@pytest.mark.parametrize("seconds", [1e6, 2.0, 0.2])
+def test_filters_are_those_of_the_whole(filters: dict[str, Any], seconds: float) -> None:
+    """Of operations and addresses, in windows that have some and in such that have none."""
+    whole, found = api.correlate(SERVER, CLIENT, **filters).summary, _filtered(seconds, **filters)
+    _hold(whole, found)
+    assert found.selection == whole.selection
+    assert found.matched is not None
+    assert whole.matched is not None
+    assert found.matched.completeness == whole.matched.completeness
+
+
+@needs_captures
+@pytest.mark.parametrize("name", ["lab/j_v3_capture_drops", "lab/n_v3_nfsd_restart", "lab/f_v41_session_slots2"])
+def test_filters_of_the_lab(name: str) -> None:
+    """Where ops are lost, sent again, or of a session: what is left out of what is hidden is as much as of the rest."""
+    server, client = (next((SHARED / name).glob(f"{side}.pcap*")) for side in ("server", "client"))
+    whole = api.correlate(server, client, op=["READ"]).summary
+    found = windowed(server, client, 1.5, filters=make_filters(op=["READ"]))
+    _hold(whole, found)
+    assert whole.matched is not None
+    assert found.matched is not None
+    assert found.matched.completeness.share == pytest.approx(whole.matched.completeness.share, abs=0.01)
+
+
+@pytest.mark.parametrize("seconds", [100.0, 0.1])
+def test_an_address_that_one_side_has(tmp_path: Path, seconds: float) -> None:
+    """Behind NAT the client has another address at the server: what one side selects is selected at both."""
+    tcp = wire.Tcp(client=("10.9.0.5", 900), server=("10.9.0.1", 2049))
+    for number in range(60):
+        tcp.send(20 * number, ">", wire.read(number + 1, offset=8192 * number))
+        tcp.send(20 * number + 5, "<", wire.reply(number + 1))
+    server, client = tmp_path / "s.pcap", tmp_path / "c.pcap"
+    write_pcap(server, tcp.seen_by("server", swap_addresses={"10.9.0.5": "192.0.2.7"}))
+    write_pcap(client, tcp.seen_by("client"))
+    whole = api.correlate(server, client, client_addr=["10.9.0.5"]).summary.matched
+    found = windowed(server, client, seconds, filters=make_filters(client=["10.9.0.5"])).matched
+    assert whole is not None
+    assert found is not None
+    assert found.processed == whole.processed == {"server": 60, "client": 60}
+    assert found.unmatched == whole.unmatched
+
+
+def test_filters_that_leave_nothing() -> None:
+    """It is said as of a run at once."""
+    with pytest.raises(InputError, match="no op is left by the filters"):
+        _filtered(2.0, op=["COMMIT"])
+
+
+def _filtered(seconds: float, **filters: Any) -> model.Report:
+    return windowed(SERVER, CLIENT, seconds, filters=make_filters(**filters))
+
+
+@needs_captures
+def test_the_time_in_common_is_that_of_the_whole() -> None:
+    """Captures of which one began late: how long both ran, and what happened while one did not."""
+    folder = SHARED / "lab" / "j_v3_partial_overlap"
+    server, client = (next(folder.glob(f"{side}.pcap*")) for side in ("server", "client"))
+    whole, found = api.correlate(server, client).summary, windowed(server, client, 2.0)
+    notes = [[one for one in of.audit if one.code == "captures-overlap"] for of in (whole, found)]
+    assert notes[0] == notes[1] != []
+    said = [[note for note in of.notes if "overlap only in part" in note] for of in (whole, found)]
+    assert said[0] == said[1] != []
+
+
+@needs_captures
+@pytest.mark.parametrize("windows", [2, 7, 50])
+def test_a_pause_that_spans_the_border_of_two_windows(windows: int) -> None:
+    """A client that was stopped for 1.2 s, wherever a window would end: it is seen, once, and how long it was."""
+    folder = SHARED / "lab" / "j_v3_client_stall"
+    server, client = (next(folder.glob(f"{side}.pcap*")) for side in ("server", "client"))
+    whole = api.correlate(server, client).summary
+    seconds = max(one.duration_s for one in whole.captures.values()) / windows
+    found = windowed(server, client, seconds)
+    of_pauses = [[one for one in of.findings if one.code == "host-pause"] for of in (whole, found)]
+    (one,), (other,) = of_pauses
+    for name in ("pauses", "total_ms", "longest_ms", "at", "frame"):
+        assert other.evidence[name] == one.evidence[name]
+
+
+def test_windows_end_where_nothing_pauses(tmp_path: Path) -> None:
+    """Where ops come every 0.3 s all the time windows are as long as they were asked to be."""
+    tcp = wire.Tcp()
+    for number in range(200):
+        tcp.send(300 * number, ">", wire.read(number + 1, offset=8192 * number))
+        tcp.send(300 * number + 5, "<", wire.reply(number + 1))
+    server, client = tmp_path / "s.pcap", tmp_path / "c.pcap"
+    write_pcap(server, tcp.seen_by("server"))
+    write_pcap(client, tcp.seen_by("client"))
+    found = windowed(server, client, 2.0)
+    assert found.matched is not None
+    assert found.matched.ops == 200
+    (note,) = (note for note in found.notes if "were read in" in note)
+    assert int(note.split("were read in ")[1].split(" ")[0]) >= 20

@@ -30,7 +30,7 @@ fuzz_target!(|data: &[u8]| {
     // Any order will do, if operations differ in it.
     let rank = |operation: u8| operation % 5;
     let ranks = Ranks { nfs: (0..80).map(rank).collect(), callback: (0..16).map(rank).collect(), action: 3 };
-    let Ok((decoder, _)) = decode([input()], ranks, Wanted::All, &Progress::default()) else { return };
+    let Ok((decoder, _)) = decode([input()], ranks, Wanted::All, true, &Progress::default()) else { return };
 
     let ops = &decoder.pairing.ops;
     let rows = ops.t0.len();

@@ -90,6 +90,19 @@ pub(super) fn in_flight<'py>(py: Python<'py>, calls: Calls<'py>) -> PyResult<Bou
 type Times<'py> = PyReadonlyArray1<'py, i64>;
 type Column<'py, T> = Bound<'py, PyArray1<T>>;
 
+/// Starts and ends, each ascending (`nfslat.kernels.levels.in_order`).
+#[pyfunction]
+pub(super) fn in_order<'py>(
+    py: Python<'py>,
+    starts: Times<'py>,
+    ends: Times<'py>,
+) -> PyResult<(Column<'py, i64>, Column<'py, i64>)> {
+    let (starts, ends) = (starts.as_slice()?, ends.as_slice()?);
+    let found = py.detach(|| sweep::in_order(starts, ends));
+    let (starts, ends) = found.ok_or_else(|| PyValueError::new_err("not as many ends as starts"))?;
+    Ok((column(py, starts), column(py, ends)))
+}
+
 /// Time and ends by the number in flight (`nfslat.kernels.levels.time_and_ends`).
 #[pyfunction]
 pub(super) fn levels<'py>(
@@ -196,6 +209,31 @@ pub(super) fn places<'py>(
 pub(super) fn order<'py>(py: Python<'py>, values: Times<'py>) -> PyResult<Column<'py, i64>> {
     let values = values.as_slice()?;
     Ok(column(py, py.detach(|| ordering::order(values))))
+}
+
+/// How far apart the neighbours of each value are (`nfslat.kernels.order.spacings`).
+#[pyfunction]
+pub(super) fn spacings<'py>(
+    py: Python<'py>,
+    values: Times<'py>,
+    near: usize,
+    least: f64,
+) -> PyResult<Column<'py, f64>> {
+    let values = values.as_slice()?;
+    Ok(column(py, py.detach(|| ordering::spacings(values, near, least))))
+}
+
+/// Rows of groups side by side, and how many each has (`nfslat.kernels.order.side_by_side`).
+#[pyfunction]
+pub(super) fn grouped<'py>(
+    py: Python<'py>,
+    groups: PyReadonlyArray1<'py, i32>,
+    count: usize,
+) -> PyResult<(Column<'py, i32>, Column<'py, i64>)> {
+    let groups = groups.as_slice()?;
+    let found = py.detach(|| ordering::grouped(groups, count));
+    let (rows, sizes) = found.ok_or_else(|| PyValueError::new_err("there are not so many groups"))?;
+    Ok((column(py, rows), column(py, sizes)))
 }
 
 /// What stands at some places of ascending numbers (`nfslat.kernels.order.ranks`).

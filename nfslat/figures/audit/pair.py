@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,12 +30,12 @@ _NAMED = 3  # other hosts
 
 def pair_notes(c: Analysis) -> list[AuditNote]:
     """What the two captures can bear together, most serious first."""
-    found = [*late_notes(c), *_clock_notes(c), _overlap_note(c)]
+    found = [*late_notes(c), *_clock_notes(c), overlap_note(_common(c), *_outside(c, "client"))]
     return sorted((one for one in found if one.count), key=lambda one: one.severity != "warning")
 
 
 @dataclass(frozen=True)
-class _Common:
+class Common:
     """The time that both captures show, on the client's clock, and its share of each."""
 
     ns: int
@@ -43,18 +43,25 @@ class _Common:
     of_client: float
 
 
-def _common(c: Correlation) -> _Common:
+Ran = tuple[int, int, int]  # when a capture began and ended, on its clock, and how long it ran, ns
+
+
+def common(server: Ran, client: Ran, theta_ns: tuple[int, int]) -> Common:
+    """Of captures that ran so, whose clocks were so far apart at first and at last."""
+    (server_begin, server_end, server_ns), (begin, end, client_ns) = server, client
+    late, early = max(server_begin - theta_ns[0] - begin, 0), max(end - server_end + theta_ns[1], 0)
+    ns = max(client_ns - late - early, 0)
+    return Common(ns, min(ns / server_ns, 1.0), min(ns / client_ns, 1.0))
+
+
+def _common(c: Correlation) -> Common:
     m = c.matching.matched
     # Each end by the matched op that is nearest to it, so that a clock which was set in between does no harm.
     first, last = overlap.offsets(c.server.ops, c.client.ops, m.take(np.array([0, len(m) - 1]))).tolist()
-    server_begin, server_end, server_ns = _ran(c, "server")
-    begin, end, client_ns = _ran(c, "client")
-    late, early = max(server_begin - first - begin, 0), max(end - server_end + last, 0)
-    ns = max(client_ns - late - early, 0)
-    return _Common(ns, min(ns / server_ns, 1.0), min(ns / client_ns, 1.0))
+    return common(_ran(c, "server"), _ran(c, "client"), (first, last))
 
 
-def _ran(c: Correlation, name: str) -> tuple[int, int, int]:
+def _ran(c: Correlation, name: str) -> Ran:
     """When a capture began and ended, on its clock, and how long it ran: not the same where its clock was set."""
     side = c.server if name == "server" else c.client
     begin, end, ops = side.decoded.first_ns, side.decoded.last_ns, side.ops
@@ -71,9 +78,8 @@ def _outside(c: Correlation, side: str) -> tuple[int, int]:
     return int(np.count_nonzero(compared & (c.missed(side) == Miss.OUTSIDE_OVERLAP))), int(np.count_nonzero(compared))
 
 
-def _overlap_note(c: Correlation) -> AuditNote:
-    common = _common(c)
-    outside, compared = _outside(c, "client")
+def overlap_note(common: Common, outside: int, compared: int) -> AuditNote:
+    """Of the client's `compared` ops, so many happened while the other capture was not running."""
     text = (
         f"the captures have {to_s(common.ns):,.1f} s in common, {common.of_server * 100:.0f} % of the server's and "
         f"{common.of_client * 100:.0f} % of the client's; only operations in that time are compared"
@@ -143,7 +149,7 @@ def remarks(c: Analysis, *, application_known: bool) -> list[str]:
                 f"time of all operations there): {_some(who)}"
             )
     out += held_remarks(c)
-    out += _left_out(c)
+    out += left_out(_common(c), {name: _outside(c, name) for name in _SIDES})
     out += _between(c)
     reverse = max(
         int(np.count_nonzero(side.kept & side.ops.spread(is_reverse(side.ops)))) for side in (c.server, c.client)
@@ -265,14 +271,13 @@ def above_the_wire(c: Analysis) -> list[str]:
     return [text]
 
 
-def _left_out(c: Correlation) -> list[str]:
-    outside = {name: _outside(c, name) for name in _SIDES}
+def left_out(common: Common, outside: Mapping[str, tuple[int, int]]) -> list[str]:
+    """The same of both sides: ops that happened while the other capture was not running, and all."""
     parts = [
         f"{count} of the {compared} ops of the {name}'s capture" for name, (count, compared) in outside.items() if count
     ]
     if not parts:
         return []
-    common = _common(c)
     return [
         f"the captures overlap only in part, for {to_s(common.ns):,.1f} s: {' and '.join(parts)} happened while the "
         "other was not running, and are left out"

@@ -7,7 +7,7 @@ import numpy as np
 from nfslat.answer import model
 from nfslat.answer.pictures import Flying
 from nfslat.figures.pictures.bins import Bins
-from nfslat.inflight.levels import in_order
+from nfslat.kernels.levels import in_order
 from nfslat.model.tables import I64
 
 _NEARLY_ALL = 0.95  # of the ops that are drawn, those that a limit must be about

@@ -9,8 +9,8 @@ import numpy as np
 
 from nfslat.answer.pictures import Classes, Distribution, Heat
 from nfslat.figures.pictures.bins import CLASSES, LE_NS, PER_DECADE, Bins, classes_of
-from nfslat.kernels.order import ranked
-from nfslat.model.blocks import each_block, side_by_side
+from nfslat.kernels.order import ranked, side_by_side
+from nfslat.model.blocks import each_block
 from nfslat.model.tables import F64, I16, I64
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis

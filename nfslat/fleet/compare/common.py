@@ -12,10 +12,10 @@ from nfslat.findings.words import ms, percent
 from nfslat.fleet.compare.distinct import MOST
 from nfslat.fleet.compare.excess import TYPICAL_OF
 from nfslat.fleet.compare.summary import INFERRED, ClientSummary
-from nfslat.fleet.compare.windows import Windows
+from nfslat.fleet.compare.windows import Windows, digits_of
 from nfslat.fleet.model import Pattern, Phase, Server
 from nfslat.model.tables import I64, Bool
-from nfslat.model.units import NS_PER_MS, iso, to_ms, to_s
+from nfslat.model.units import NS_PER_MS, NS_PER_S, iso, to_ms, to_s
 from nfslat.select import parse_moment
 
 _LAYERS = ("server", "network", "client")
@@ -50,9 +50,10 @@ def of_clients(some: int, of: int) -> str:
     return "both clients" if of == 2 else f"all {of} clients"
 
 
-def clock_time(ns: int) -> str:
-    """``10:30:02 UTC``."""
-    return f"{iso(ns)[11:19]} UTC"
+def clock_time(ns: int, digits: int = 0) -> str:
+    """``10:30:02 UTC``, with `digits` of its fraction."""
+    fraction = f".{ns % NS_PER_S:09d}"[: digits + 1] if digits else ""
+    return f"{iso(ns)[11:19]}{fraction} UTC"
 
 
 def _phases(clients: Sequence[ClientSummary], server: Server, windows: Windows) -> list[Pattern]:
@@ -110,11 +111,12 @@ def _phase(
         return None
     names = [one.name for one, is_hit in zip(clients, hit.tolist(), strict=True) if is_hit]
     begin_ns, end_ns = parse_moment(phase.begin).ns, parse_moment(phase.end).ns
+    digits = digits_of(end_ns - begin_ns)
     starts, ends = span.start > 0, span.stop < windows.count
     when = (
-        f"From {clock_time(begin_ns)} to {clock_time(end_ns)} "
+        f"From {clock_time(begin_ns, digits)} to {clock_time(end_ns, digits)} "
         if ends
-        else f"From {clock_time(begin_ns)} on "
+        else f"From {clock_time(begin_ns, digits)} on "
         if starts
         else ""
     )

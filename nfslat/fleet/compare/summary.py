@@ -20,8 +20,10 @@ from nfslat.fleet.compare.tops import Top, tops_of
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.model import Brief
 from nfslat.inflight.all_clients import ServerWide
-from nfslat.inflight.levels import in_order, levels_of
-from nfslat.model.blocks import filled, side_by_side
+from nfslat.inflight.levels import levels_of
+from nfslat.kernels.levels import in_order
+from nfslat.kernels.order import side_by_side
+from nfslat.model.blocks import filled
 from nfslat.model.protocol import DATA_OPS, NULL, NULL32
 from nfslat.model.tables import I16, I32, I64, Kind
 from nfslat.model.units import to_ms

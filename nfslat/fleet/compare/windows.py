@@ -58,6 +58,11 @@ def plan(begin_ns: int, end_ns: int, ops: int) -> Windows:
     return Windows(begin_ns, span_ns, 1)
 
 
+def digits_of(length_ns: int) -> int:
+    """Of the fraction of a second, so that a stretch of this length does not begin and end at one moment."""
+    return next((digits for digits, below in ((3, NS_PER_S // 10), (1, 10 * NS_PER_S)) if length_ns < below), 0)
+
+
 class Flying(NamedTuple):
     """What was in flight in each window."""
 

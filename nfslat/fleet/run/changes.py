@@ -23,6 +23,7 @@ class Run(NamedTuple):
     begin: int
     end: int
     threads: Threads | None  # that limited it; None: nothing did
+    cannot: str = ""  # why it is not known whether something did
 
 
 def runs(is_limited: Sequence[bool], told_by: Sequence[Threads], queue_ms: Sequence[float]) -> list[Run]:
@@ -32,8 +33,8 @@ def runs(is_limited: Sequence[bool], told_by: Sequence[Threads], queue_ms: Seque
     these are two runs: a limit that is only just met is another state of a server than a queue.
     """
     longest = float(np.quantile([ms for ms, limited in zip(queue_ms, is_limited, strict=True) if limited] or [0], 0.9))
-    marks: list[tuple[int | None, bool] | None] = [
-        (one.estimate, ms >= _LONG * longest) if limited else None
+    marks: list[tuple[int | None, bool] | str] = [
+        (one.estimate, ms >= _LONG * longest) if limited else one.cannot
         for limited, one, ms in zip(is_limited, told_by, queue_ms, strict=True)
     ]
     while True:
@@ -53,8 +54,11 @@ def runs(is_limited: Sequence[bool], told_by: Sequence[Threads], queue_ms: Seque
         marks[begin:end] = [max(beside, key=lambda one: one[1] - one[0])[2]] * (end - begin)
     out = []
     for begin, end, mark in found:
-        by = next((one for one in told_by[begin:end] if one.estimate == mark[0]), None) if mark is not None else None
-        out.append(Run(begin, end, by))
+        if isinstance(mark, str):
+            out.append(Run(begin, end, None, mark))
+        else:
+            by = next((one for one in told_by[begin:end] if one.estimate == mark[0]), None)
+            out.append(Run(begin, end, by))
     return out
 
 

@@ -13,7 +13,7 @@ from nfslat.api import Options
 from nfslat.errors import InputError
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.run.pair import Parts, Request, correlate
-from nfslat.fleet.run.server_threads import server_wide, wide_of
+from nfslat.fleet.run.server_threads import for_client
 from nfslat.fleet.run.shards import Decode
 from nfslat.fleet.run.store import Store
 from nfslat.results import Analysis
@@ -35,8 +35,8 @@ def correlation(out: str, name: str) -> tuple[Analysis, Options]:
         names = kept["shards"]
         wide = None
         if not kept["alone"] and request.server is not None:
-            of_all = wide_of(store, names, kept["facts"], Windows(**kept["windows"]), kept["servers"])
-            wide = server_wide(of_all, [names.index(shard) for shard in request.server.shards])
+            rows = [names.index(shard) for shard in request.server.shards]
+            wide = for_client(store, names, kept["facts"], Windows(**kept["windows"]), kept["servers"], rows)
     except (KeyError, TypeError, ValueError) as problem:
         raise InputError(f"{out}/{RUN}: is damaged, or of another version; run nfslat fleet --out again") from problem
     command = shlex.join(["nfslat", *sys.argv[1:]])

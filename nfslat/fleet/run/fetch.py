@@ -41,7 +41,9 @@ def readable(inputs: Sequence[Input], scratch: Path) -> Iterator[list[Path]]:
     A tar gives the captures in it. Pipes are gone when the block ends, and so is the thread that feeds them. Raises
     ``InputError``, at the end of the block at the latest, where a file cannot be read to its end.
     """
-    folder = Path(tempfile.mkdtemp(prefix="fetch-", dir=scratch))
+    # To make a folder and take it away again takes longer than to read a small capture.
+    has_folder = any(one.is_tar or one.is_remote for one in inputs)
+    folder = Path(tempfile.mkdtemp(prefix="fetch-", dir=scratch)) if has_folder else scratch
     paths: list[Path] = []
     feed = _Feed([])
     try:
@@ -65,7 +67,8 @@ def readable(inputs: Sequence[Input], scratch: Path) -> Iterator[list[Path]]:
         feed.end()
     finally:
         feed.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+        if has_folder:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def head(one: Input, scratch: Path, size_bytes: int = HEAD_BYTES) -> Path:

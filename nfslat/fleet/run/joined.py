@@ -51,7 +51,7 @@ def joined(parts: Sequence[Decoded], facts: Decoded) -> tuple[Decoded, tuple[I32
 
     columns: dict[str, npt.NDArray[Any]] = {}
     for name, dtype in _dtypes(facts.ops).items():
-        if name in ("direction", "xid", "t1", "t2", "transmissions", "status"):
+        if name in ("direction", "xid", "t1", "t2", "transmissions", "status", "call_first_frame"):
             columns[name] = _of_all([getattr(part.ops, name) for part in parts], dtype)[order]
         elif name not in ("conn", "kind"):
             columns[name] = _zeros(dtype, len(order))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import itertools
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +25,7 @@ from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.run.kept_segments import read_segments
 from nfslat.fleet.run.shards import read_shard
 from nfslat.fleet.run.store import Store
+from nfslat.fleet.run.threads import Stretch, server_wide
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.match import overlap
 from nfslat.results import Analysis, Correlation, Side
@@ -73,11 +73,11 @@ def correlate(store: Store, request: Request, wide: ServerWide | None) -> tuple[
 
     `wide` is None where nobody else calls the server, or where it could not be worked out.
     """
-    with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch:
+    with store.scratch() as scratch:
         if request.server is not None and request.client is not None:
-            found = _both(store, request, request.server, request.client, Path(scratch))
+            found = _both(store, request, request.server, request.client, scratch)
         else:
-            found = _inferred(store, request, Path(scratch))
+            found = _inferred(store, request, scratch)
     others = _OTHERS if request.server is not None else _NO_SERVER
     analysis = pipeline.analyse(found, wide, cannot_tell=others if request.is_shared else "")
     outside = Outside(Known(app_ms=dict(request.application_ms), threads=request.threads), request.sessions)
@@ -169,15 +169,18 @@ def _application_ms(of_op: Mapping[str, float], found: Analysis) -> float | None
     return sum(of_op[name] * ops[name] for name in of_op) / sum(ops.values()) if any(ops.values()) else None
 
 
-def compare_client(store: Store, request: Request, windows: Windows, wide: ServerWide | None) -> ClientSummary:
-    """The summary of one client; its whole report goes to the store, where that is asked for."""
+def compare_client(store: Store, request: Request, windows: Windows, *shares: Stretch) -> ClientSummary:
+    """The summary of one client; its whole report goes to the store, where that is asked for. `shares` are stretches
+    with the rows of its shards, in their order; none where nobody else calls the server, or where they are not known.
+    """
+    wide = server_wide(shares) if shares else None
     try:
         found, options = correlate(store, request, wide)
     except NotInferredError as problem:
         if request.server is None:
             raise
-        with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch:
-            side = _one_side(store, request, Path(scratch))
+        with store.scratch() as scratch:
+            side = _one_side(store, request, scratch)
         return summarize_server_only(
             side, name=request.name, addresses=request.addresses, groups=request.groups, windows=windows, wide=wide,
             why=problem.why,

@@ -1,34 +1,42 @@
 """What a server's threads had to do, by windows -> their number in each, and phases with one number or with no limit.
 
 One number for the whole time is wrong where somebody changed it meanwhile, and is not found where it is a limit for a
-short time only. So windows are looked at by themselves, on a sample; where they agree with what the whole time says,
-that stays as it is. Where they do not, the calls of the windows that agree with each other are looked at together.
+short time only. Where the times in the server change for good, both sides are looked at as captures by themselves.
+Within them windows are looked at on a sample, as many together as have enough calls; where they agree with what the
+whole time says, that stays as it is. Where not, the calls of the windows that agree are looked at together.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from nfslat.fleet.run.changes import is_more, is_same, stable
+from nfslat.inflight.changes import changes
 from nfslat.inflight.jobs import Jobs
 from nfslat.inflight.server import threads_of
 from nfslat.inflight.threads import FEWEST, Bound, Threads, lower_bound
 from nfslat.kernels.dispatch import in_flight
+from nfslat.model.blocks import largest
 from nfslat.model.tables import I64
 
 _SOME_DEEP = 0.005  # of the calls come while more are in flight than are known to be in threads; else nothing waits
-_CALLS = 24_000  # that are looked at in all windows together
-_PIECE, _LONGEST = 2_000, 10_000  # calls in a row that are looked at of a window, at least and at most
-_TIMES_DEEP = 8  # times as many as are in flight, so that those that come in the middle do not matter
+_CALLS = 48_000  # that are looked at in all windows together
+_PIECE, _LONGEST = 2_000, 20_000  # calls in a row that are looked at of windows, at least and at most
+_TIMES_DEEP = 30  # times as many as are in flight: whose turn it is in a queue that was there before is not known
+_TIMES_STREAMS = 100  # times as many as connections, which have turns
 _ALIKE = 1.4  # times as many threads, of neighbours
+_SOME_OF_IT = 0.1  # of the calls of a window in which the time changes
+_WIDE = 2.0  # a range of more says nothing
 _SAME_WORK = 1.15  # times as long in a thread, at the median of a window
 _FEW = 200  # calls in a window; fewer say nothing of their work
 _FORCED = 3.0  # times as many calls without a thread as in the whole time
 _NO_MATTER = 0.01  # of the calls: without a thread
 _ENOUGH = 1_000  # calls; a limit for a time that fewer show is chance
+_SOME_WAIT = 0.05  # of the server's time; less is no limit
 _LONG_WAIT = 0.2  # of the server's time, where fewer threads than before are the reason
 
 
@@ -40,6 +48,7 @@ class ByTime:
     bounds: tuple[int, ...]  # of each window: at least so many threads
     alone: tuple[Threads | None, ...]  # what a sample of each window says by itself, without rows; None: too few wait
     told_by: tuple[Threads, ...]  # of each window, without rows: what its calls' waits are by
+    changing: tuple[int, ...] = ()  # windows in which the times in the server change for good
 
 
 def find_by_time(jobs: Jobs, whole: Threads, bounds: I64) -> ByTime:
@@ -47,6 +56,73 @@ def find_by_time(jobs: Jobs, whole: Threads, bounds: I64) -> ByTime:
 
     Where the windows agree with `whole`, it is what comes back.
     """
+    cuts = _cuts(jobs) if len(bounds) > 2 else []
+    if not cuts:
+        return _of_stretch(jobs, whole, bounds)
+    rows = [slice(begin, end) for begin, end in pairwise([0, *cuts, len(jobs.op)])]
+    alone = [threads_of(jobs.part(at)) for at in rows]
+    if all(_agrees(jobs, whole, at, one) for at, one in zip(rows, alone, strict=True)):
+        return _of_stretch(jobs, whole, bounds)
+    edges = [np.clip(bounds, at.start, at.stop) - at.start for at in rows]
+    found = [_of_stretch(jobs.part(at), one, edge) for at, one, edge in zip(rows, alone, edges, strict=True)]
+    # A window in which the time changes is told by what has most of its calls; by a limit, where it has some.
+    calls = np.array([np.diff(edge) for edge in edges])
+    limited = np.array([one.threads.limited for one in found])[:, None]
+    some = calls >= _SOME_OF_IT * calls.sum(axis=0)
+    main = np.argmax(np.where(limited & some, calls + calls.sum(axis=0), calls), axis=0).tolist()
+    return ByTime(
+        _one_after_another(jobs, whole, [one.threads for one in found]),
+        tuple(max(one.bounds[at] for one in found) for at in range(len(main))),
+        tuple(found[of].alone[at] for at, of in enumerate(main)),
+        tuple(found[of].told_by[at] for at, of in enumerate(main)),
+        tuple(np.flatnonzero((calls > 0).sum(axis=0) > 1).tolist()),
+    )
+
+
+def _cuts(jobs: Jobs) -> list[int]:
+    """Where the times in the server change for good, by those of the operation that takes most of them."""
+    server_ns = jobs.work.reply_ns - jobs.work.arrival_ns
+    main = np.flatnonzero(jobs.kind == largest(jobs.kind, lambda at: server_ns[at]))
+    return [int(main[cut]) for cut in changes([server_ns[main]])] if len(main) else []
+
+
+def _agrees(jobs: Jobs, whole: Threads, rows: slice, alone: Threads) -> bool:
+    """Does what is said of the whole hold here, too? Where nothing waits, hardly anything may wait by it."""
+    if alone.cannot or alone.instead or not whole.limited:
+        return not alone.limited and whole.limited == alone.limited
+    if alone.limited:
+        return is_same(alone.estimate, whole.estimate)
+    waited_ns = (whole.start_ns - jobs.work.arrival_ns)[rows]
+    server_ns = (jobs.work.reply_ns - jobs.work.arrival_ns)[rows]
+    return bool(waited_ns.mean() < _SOME_WAIT * server_ns.mean())
+
+
+def _one_after_another(jobs: Jobs, whole: Threads, parts: list[Threads]) -> Threads:
+    """What stretches that follow each other say of the whole time, each of its own calls."""
+    columns = [
+        np.concatenate([getattr(one, name) for one in parts]) for name in ("start_ns", "low_start_ns", "high_start_ns")
+    ]
+    begins = np.cumsum([0, *(len(one.start_ns) for one in parts)]).tolist()
+    waited_ns = columns[0] - jobs.work.arrival_ns
+    used = [
+        (one, float(waited_ns[begin:end].sum()))
+        for one, (begin, end) in zip(parts, pairwise(begins), strict=True)
+        if one.limited
+    ]
+    if used:
+        return _together(jobs, whole, used, columns)
+    said = next((one for one in parts if one.cannot or one.instead), parts[0])
+    return dataclasses.replace(
+        whole.untold(said.cannot),
+        instead=said.instead,
+        start_ns=columns[0],
+        low_start_ns=columns[1],
+        high_start_ns=columns[2],
+    )
+
+
+def _of_stretch(jobs: Jobs, whole: Threads, bounds: I64) -> ByTime:
+    """The same without a change that the times in the server show."""
     spans = [slice(begin, end) for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)]
     least = [_bound(jobs, span).threads for span in spans]
     short = whole.without_rows
@@ -62,7 +138,7 @@ def find_by_time(jobs: Jobs, whole: Threads, bounds: I64) -> ByTime:
             continue
         rows = np.concatenate([np.arange(spans[at].start, spans[at].stop) for at in windows])
         found = threads_of(jobs.part(rows))
-        if not found.limited or is_same(found.estimate, whole.estimate):
+        if not found.limited or is_same(found.estimate, whole.estimate) or _overlap(found, whole):
             agreed |= whole.limited and found.limited
             continue
         if not _is_founded(jobs, whole, rows, found, len(windows)):
@@ -87,6 +163,13 @@ def find_by_time(jobs: Jobs, whole: Threads, bounds: I64) -> ByTime:
     if keeps:
         used.append((whole, float(waited_ns.sum()) - sum(one for _, one in used)))
     return ByTime(_together(jobs, whole, used, columns), tuple(least), tuple(alone), tuple(told_by))
+
+
+def _overlap(one: Threads, other: Threads) -> bool:
+    """May both be one number? What may be any number agrees with none."""
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return False
+    return other.high <= _WIDE * other.low and max(one.low, other.low) <= min(one.high, other.high)
 
 
 def _bound(jobs: Jobs, span: slice) -> Bound:
@@ -135,17 +218,44 @@ def _alone(jobs: Jobs, depth: I64, spans: list[slice], least: list[int]) -> list
     found: list[Threads | None] = [None] * len(spans)
     if not wanted:
         return found
-    piece = min(max(_PIECE, _TIMES_DEEP * int(max(depth[spans[at]].max() for at in wanted))), _LONGEST)
-    size = -(-len(wanted) * piece // _CALLS)
-    groups = [wanted[at : at + size] for at in range(0, len(wanted), size)]
-    results = [_of_sample(jobs, depth, [spans[at] for at in group], piece) for group in groups]
+    streams = len(np.unique(jobs.work.stream))
+    deepest = max(int(depth[spans[at]].max()) for at in wanted)
+    piece = min(max(_PIECE, _TIMES_DEEP * deepest, _TIMES_STREAMS * streams), _LONGEST)
+    groups = _groups(wanted, spans, piece, -(-len(wanted) * piece // _CALLS))
+    results = [_of_sample(jobs, depth, _side_by_side(spans, group), piece) for group in groups]
     for at, group in enumerate(groups):
         near = [results[other] for other in (at - 1, at + 1) if 0 <= other < len(groups)]
         alike = all(is_same(one.estimate, results[at].estimate, _ALIKE) for one in near)
         for window in group:
-            by_itself = len(group) > 1 and not alike
+            by_itself = len(group) > 1 and not alike and spans[window].stop - spans[window].start >= piece
             found[window] = _of_sample(jobs, depth, [spans[window]], piece) if by_itself else results[at]
     return found
+
+
+def _groups(wanted: list[int], spans: list[slice], calls: int, least: int) -> list[list[int]]:
+    """Windows in their order, as many together as have so many calls, and `least` of them."""
+    out: list[list[int]] = []
+    held = 0
+    for at in wanted:
+        if not out or (held >= calls and len(out[-1]) >= least):
+            out.append([])
+            held = 0
+        out[-1].append(at)
+        held += spans[at].stop - spans[at].start
+    if len(out) > 1 and held < calls:
+        out[-2] += out.pop()
+    return out
+
+
+def _side_by_side(spans: list[slice], windows: list[int]) -> list[slice]:
+    """Their calls, those of neighbours as one stretch."""
+    out: list[slice] = []
+    for at in windows:
+        if out and out[-1].stop == spans[at].start:
+            out[-1] = slice(out[-1].start, spans[at].stop)
+        else:
+            out.append(spans[at])
+    return out
 
 
 def _of_sample(jobs: Jobs, depth: I64, spans: list[slice], calls: int) -> Threads:
@@ -163,18 +273,17 @@ def _of_sample(jobs: Jobs, depth: I64, spans: list[slice], calls: int) -> Thread
 
 
 def _together(jobs: Jobs, whole: Threads, used: list[tuple[Threads, float]], columns: list[I64]) -> Threads:
-    """What several analyses, each of its own calls, say of the whole time: the one by which those wait most, with the
-    range of all. `used` has with each how long its calls wait, ns."""
+    """What several analyses, each of its own calls, say of the whole time: the one by which those wait most. Its range
+    is its own, for another number at another time is no doubt about this one. `used` has with each how long its calls
+    wait, ns."""
     main = max(used, key=lambda one: one[1])[0]
-    low = min(one.low for one, _ in used if one.low is not None)
-    high = None if any(one.high is None for one, _ in used) else max(one.high or 0 for one, _ in used)
     waits_for = columns[0] > jobs.work.arrival_ns
     return dataclasses.replace(
         whole,
         estimate=main.estimate,
-        low=low,
-        high=high,
-        bound=whole.bound if whole.bound.threads <= low else main.bound,
+        low=main.low,
+        high=main.high,
+        bound=whole.bound if whole.bound.threads <= (main.low or 0) else main.bound,
         limited=True,
         forced_share=main.forced_share,
         waiting_share=float(waits_for.mean()),
@@ -182,4 +291,5 @@ def _together(jobs: Jobs, whole: Threads, used: list[tuple[Threads, float]], col
         low_start_ns=columns[1],
         high_start_ns=columns[2],
         cannot="",
+        instead="",
     )

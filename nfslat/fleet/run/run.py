@@ -2,7 +2,7 @@
 
 look      head of each file -> who talks to whom in it          points are made of these, here
 decode    files of a point -> shards, one a pair of hosts        one task a point, the server's first; kept in the store
-wide      all of the server's shards -> its threads, by time     one task
+threads   the server's shards -> its threads, by time            a few tasks a stretch of some million calls
 compare   a client's shards of both sides -> its summary         one task a client, and its report in the store
 merge     all summaries -> what they have in common, and what not           here
 
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nfslat import __version__
-from nfslat.answer.model import ServerInFlight, Tool
+from nfslat.answer.model import Tool
 from nfslat.decode import native
 from nfslat.errors import InputError
 from nfslat.figures.sketch import RELATIVE_ERROR
@@ -37,10 +37,11 @@ from nfslat.fleet.run.points import Point, Points
 from nfslat.fleet.run.pool import Pool, SchedulerGone
 from nfslat.fleet.run.remarks import lost, not_compared, warned
 from nfslat.fleet.run.server_slices import InSlices
-from nfslat.fleet.run.server_threads import figures_of, server_wide, wide_of
+from nfslat.fleet.run.server_threads import InStretches
 from nfslat.fleet.run.shards import Decode, decode_point
 from nfslat.fleet.run.sliced import WHOLE_BYTES
 from nfslat.fleet.run.store import Store
+from nfslat.fleet.run.threads import Stretch, Wide
 from nfslat.fleet.run.totals import captures_of, parts_of
 from nfslat.model.units import to_s
 
@@ -75,7 +76,7 @@ class Run:
         self._captured = [one for one in points.clients if one.files]
         self._kept = kept_names([one.name for one in points.clients])
         self._windows: Windows | None = None
-        self._wide: Any = None  # a future, which stands for its result
+        self._stretches: list[Any] = []  # futures, which stand for what the server's threads did
         self._is_ready = False  # for clients
         self._server_model: model.Server | None = None
         self._requests: dict[str, Request] = {}
@@ -134,11 +135,8 @@ class Run:
         if not decode.shards:
             self._problem(f"server {server.name}", "no NFS operation is in its capture", "the whole comparison")
             return
-        self._wide = self._pool.depend(
-            wide_of, self._store, [one.name for one in decode.shards], decode.facts, self._windows,
-            server.addresses, priority=_SERVER_FIRST,
-        )  # fmt: skip
-        self._pool.submit(self._wide_found, self._wide_failed, figures_of, self._wide, priority=_SERVER_FIRST)
+        in_stretches = InStretches(self._pool, self._store, decode, self._windows, server.addresses, _SERVER_FIRST)
+        self._stretches = in_stretches.begin(self._wide_found, self._wide_failed)
         if len(self._callers.names) == 1:
             self._compare_all()  # its own report tells of the threads
 
@@ -198,17 +196,16 @@ class Run:
             kept=self._kept[name] if asked.keep_reports else None,
         )
         self._requests[name] = request
-        wide = None if alone or self._wide is None else self._pool.depend(server_wide, self._wide, rows)
+        shares = [] if alone else [self._pool.depend(Stretch.of_client, one, rows) for one in self._stretches]
         failed = self._client_failed(name, "client only" if server is None else "failed")
-        self._pool.submit(self._compared, failed, compare_client, self._store, request, windows, wide)
+        self._pool.submit(self._compared, failed, compare_client, self._store, request, windows, *shares)
 
     def _compared(self, summary: ClientSummary) -> None:
         self._tasks["done"] += 1
         self._summaries.append(summary)
         self._step(f"compared {summary.name}")
 
-    def _wide_found(self, found: tuple[ServerInFlight, list[model.ServerWindow], list[model.Phase]]) -> None:
-        inflight, windows, phases = found
+    def _wide_found(self, found: Wide) -> None:
         self._tasks["done"] += 1
         server = self._points.server
         if server is None:
@@ -218,17 +215,17 @@ class Run:
             addresses=list(server.addresses),
             clients=len(self._callers.names),
             clients_not_captured=self._not_captured(),
-            ops=sum(one.ops for one in windows),
-            inflight=inflight,
-            windows=windows,
-            phases=phases,
+            ops=sum(one.ops for one in found.windows),
+            inflight=found.inflight,
+            windows=found.windows,
+            phases=found.phases,
         )
         self._step("found the server's threads")
         self._compare_all()
 
     def _wide_failed(self, why: str) -> None:
         self._problem("threads of the server", why, "waits for a thread over all clients")
-        self._wide = None
+        self._stretches = []
         self._compare_all()
 
     def _compare_all(self) -> None:

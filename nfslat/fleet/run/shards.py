@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from nfslat.errors import InputError, NfslatError, NoPacketsError
 from nfslat.fleet.model import Problem
 from nfslat.fleet.run.fetch import content_hash, readable
 from nfslat.fleet.run.inputs import Input
+from nfslat.fleet.run.kept import read, write
 from nfslat.fleet.run.kept_segments import write_segments
 from nfslat.fleet.run.memo import Memo
 from nfslat.fleet.run.store import Store
@@ -154,6 +156,8 @@ def kept_decode(
     captured: Collection[str] | None,
 ) -> Decode | None:
     """What a run before made of the same bytes, if it has all that is needed now."""
+    if not store.kept:
+        return None
     kept = store.read_json(f"shards/{key}/index.json")
     try:
         shards = tuple(
@@ -218,8 +222,9 @@ def keep_decode(
         problems=(*problems, *_not_read(inputs, damaged)),
         damaged=damaged,
     )
-    kept = dataclasses.asdict(done)
-    store.write_json(f"shards/{key}/index.json", {k: v for k, v in kept.items() if k not in ("cached", "problems")})
+    if store.kept:
+        kept = dataclasses.asdict(done)
+        store.write_json(f"shards/{key}/index.json", {k: v for k, v in kept.items() if k not in ("cached", "problems")})
     return done
 
 
@@ -284,8 +289,12 @@ def _open(
 
 
 def _write(store: Store, name: str, decoded: Decoded, source: Source) -> None:
-    with store.writing(name) as out:
-        stored.write_side(decoded, source, out, quick=True)
+    if store.near:  # as this run reads it: several times, and at no cost
+        with Store(store.near).writing(name) as out:
+            write((source, decoded), out)
+    if store.kept:  # as the next one does, or the user
+        with store.writing(name) as out:
+            stored.write_side(decoded, source, out, quick=True)
 
 
 def _callers(decoded: Decoded) -> tuple[str, ...]:
@@ -298,6 +307,9 @@ def _callers(decoded: Decoded) -> tuple[str, ...]:
 
 def read_shard(store: Store, name: str, scratch: Path) -> tuple[Source, Decoded]:
     """What was decoded, as if it had just been. Raises ``InputError`` where it is not there, or damaged."""
+    if store.near and os.path.exists(near := Store(store.near).place(name)):
+        source, decoded = read(near)
+        return source, decoded
     try:
         with store.local(name, scratch) as path:
             source, decoded = stored.read_side(stored.open_source(store.place(name), path), lambda _: None)

@@ -34,6 +34,7 @@ class Store:
 
     url: str
     kept: bool = True  # False: it goes with the run, so nothing of it is found again
+    near: str = ""  # folder of the run's own, which all workers see and nobody else does; "": there is none
 
     @property
     def is_local(self) -> bool:
@@ -140,6 +141,16 @@ class Store:
             with contextlib.suppress(Exception):  # each file system has its own
                 fs, path = fsspec.core.url_to_fs(self.place(name))
                 fs.rm(path)
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A folder for what `local` copies. Where it copies nothing none is made: to make one, and to take it away,
+        takes longer than to read a small capture."""
+        if self.is_local:
+            yield Path(tempfile.gettempdir())
+            return
+        with tempfile.TemporaryDirectory(prefix="nfslat-") as folder:
+            yield Path(folder)
 
     @contextlib.contextmanager
     def local(self, name: str, scratch: Path) -> Iterator[Path]:

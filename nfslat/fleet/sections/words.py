@@ -8,8 +8,10 @@ from collections.abc import Iterable, Sequence
 
 from nfslat.answer.model import Clock, Verdict
 from nfslat.answer.words import ms, percent
+from nfslat.fleet.compare.windows import digits_of
 from nfslat.fleet.model import Client, ClientWindow, Fleet, Phase, Problem, Run, Server, ServerWindow, SetApart
 from nfslat.report.text_layout import count, count_of, plain, shorten
+from nfslat.select import parse_moment
 
 LETTERS = {"server": "S", "network": "N", "client": "C"}
 STATES = {
@@ -32,26 +34,30 @@ def letter(layer: str | None) -> str:
     return LETTERS.get(layer or "", "?")
 
 
-def moment(at: str | None, day: str | None) -> str:
-    """A time of day on the server's clock; with its date where that is not the day of `day`, another moment."""
+def moment(at: str | None, day: str | None, digits: int = 0) -> str:
+    """A time of day on the server's clock, with `digits` of its fraction; with its date where that is not the day of
+    `day`, another moment."""
     if at is None:
         return "?"
     date, _, time = at.partition("T")
     if not time:
         return plain(at)
-    time = _FRACTION.sub("", time).removesuffix("Z").removesuffix("+00:00")
+    fraction = _FRACTION.search(time)
+    kept = f".{fraction[0][1:].ljust(digits, '0')[:digits]}" if fraction and digits else ""
+    time = _FRACTION.sub(kept, time).removesuffix("Z").removesuffix("+00:00")
     return plain(time if day is not None and day.startswith(f"{date}T") else f"{date} {time}")
 
 
 def span(begin: str | None, end: str | None, day: str | None) -> str:
-    """When: ``09:00:00 to 09:05:00``, or ``all the time``."""
+    """When: ``09:00:00 to 09:05:00``, or ``all the time``; what is short with fractions of a second."""
     if begin is None and end is None:
         return "all the time"
     if end is None:
         return f"from {moment(begin, day)} on"
     if begin is None:
         return f"until {moment(end, day)}"
-    return f"{moment(begin, day)} to {moment(end, day)}"
+    digits = digits_of(parse_moment(end).ns - parse_moment(begin).ns)
+    return f"{moment(begin, day, digits)} to {moment(end, day, digits)}"
 
 
 def seconds(value: float) -> str:
@@ -190,6 +196,8 @@ def phase_line(phase: Phase, day: str | None) -> str:
     """``09:05:00 to 09:10:00: limited by 8 threads (8 to 9), calls wait 21.0 ms; server SRT 24.1 ms; 1,000 ops``."""
     limit = threads(phase.threads, phase.threads_range) or "its threads"
     state = f"limited by {limit}" if phase.limited else "not limited by threads"
+    if phase.cannot:
+        state = f"whether threads limit it cannot be told ({phase.cannot})"
     wait = "" if phase.queue_ms is None or not phase.limited else f", calls wait {ms(phase.queue_ms)} ms"
     server = "" if phase.server_ms is None else f"; server SRT {ms(phase.server_ms)} ms"
     return f"{span(phase.begin, phase.end, day)}: {state}{wait}{server}; {count_of(phase.ops, 'op')}"

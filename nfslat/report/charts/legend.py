@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nfslat.report.charts.chart import Spec
-from nfslat.report.charts.style import COLOUR, rule, words
+from nfslat.report.charts.style import COLOUR, point, rule, words
 
 LINE_PX = 14
 _SWATCH_PX, _BOX_PX = 30, 9
@@ -15,7 +15,7 @@ _THE_FAULT = ", where the fault is"
 
 @dataclass(frozen=True)
 class Entry:
-    """`looks` are pieces of line side by side; thick ones are boxes."""
+    """`looks` are pieces of line side by side; thick ones are boxes, and those with a shape a point."""
 
     text: str
     looks: Sequence[Spec]
@@ -32,6 +32,13 @@ def box(text: str, colour: str, *opacities: float) -> Entry:
     return Entry(text, looks)
 
 
+def dot(text: str, colour: str, shape: str, *, filled: bool = True) -> Entry:
+    """Of points of a shape."""
+    return Entry(
+        text, [{"shape": shape, "size": 60, "stroke": None if filled else colour, "fill": colour if filled else None}]
+    )
+
+
 def layer(side: str, culprit: str | None, text: str = "") -> Entry:
     """Of a layer in its colour; of the culprit's it says so."""
     return box((text or side) + (_THE_FAULT if side == culprit else ""), COLOUR[side])
@@ -44,6 +51,9 @@ def legend(entries: Sequence[Entry], top: int) -> list[Spec]:
         y = top + LINE_PX * number + 10
         wide = _SWATCH_PX / len(entry.looks)
         for at, look in enumerate(entry.looks):
+            if "shape" in look:
+                marks.append(point({"x": {"value": _SWATCH_PX / 2}, "y": {"value": y - 4}}, **look))
+                continue
             ends = {"x": {"value": at * wide}, "x2": {"value": (at + 1) * wide}, "y": {"value": y - 4}}
             marks.append(rule(ends, **look))
         marks.append(words(entry.text, {"value": _SWATCH_PX + 6}, {"value": y}, fontSize=11))

@@ -190,6 +190,11 @@ def rule(encoding: Spec, **mark: Any) -> Spec:
     return {"data": {"values": [{}]}, "mark": {"type": "rule", "tooltip": None, **mark}, "encoding": encoding}
 
 
+def point(encoding: Spec, **mark: Any) -> Spec:
+    """One point that no field holds."""
+    return {"data": {"values": [{}]}, "mark": {"type": "point", "tooltip": None, **mark}, "encoding": encoding}
+
+
 def verticals(values: Iterable[float], x: Spec) -> list[Spec]:
     """Grid lines over all lanes: those of an axis have the height of one."""
     return [rule({"x": {**x, "datum": value}}, style="grid") for value in values]

@@ -69,7 +69,10 @@
       // Into an element of its own, for Vega gives it a role; the plot stays an image with our words for it.
       const inside = plot.appendChild(document.createElement("div"));
       drawn.set(id, window.vegaEmbed(inside, specOf(id), options).then(
-        () => { plot.style.minHeight = ""; },
+        ({ view }) => {
+          plot.style.minHeight = "";
+          plot.dispatchEvent(new CustomEvent("drawn", { detail: view, bubbles: true }));
+        },
         (problem) => {
           plot.classList.add("undrawn");
           plot.textContent = "This picture could not be drawn; its figures are in the tables.";

@@ -140,7 +140,7 @@ def _spoken(label: str) -> str:
 
 def slow_ops(report: Report) -> list[Slow]:
     """The slowest ops with bars of their parts, and what they are charged with."""
-    return [] if report.pictures is None else [_slow(one) for one in report.pictures.slowest]
+    return [_slow(one) for one in report.slow_ops]
 
 
 def _slow(op: SlowOp) -> Slow:

@@ -93,7 +93,7 @@ def raw_section(report: Report) -> Iterator[Block]:
 
 def slowest_section(report: Report) -> Iterator[Block]:
     """The ops to look at first."""
-    slowest = [] if report.pictures is None else report.pictures.slowest[:_MOST_SLOW]
+    slowest = report.slow_ops[:_MOST_SLOW]
     rows: list[list[Cell]] = [
         [one.op, one.xid, one.at, *map(float, (one.client_ms, one.network_ms, one.server_ms)), one.path]
         for one in slowest

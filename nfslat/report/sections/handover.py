@@ -180,7 +180,7 @@ def _mounts(report: Report) -> Iterator[str]:
 
 
 def _files(report: Report) -> list[str]:
-    slowest = [] if report.pictures is None else report.pictures.slowest
+    slowest = report.slow_ops
     found = dict.fromkeys(one.path for one in slowest if one.path is not None)
     return [shorten(one, _PATH) for one in list(found)[:_FILES]]
 
@@ -224,7 +224,7 @@ def _means(matched: MatchedOps) -> str:
 
 def _chosen(report: Report) -> Sequence[SlowOp]:
     """The slowest of those whose time mostly is the blamed layer's; then the slowest of the others."""
-    slowest = [] if report.pictures is None else report.pictures.slowest
+    slowest = report.slow_ops
     blamed = report.verdict.layer if report.verdict is not None else None
     return sorted(slowest, key=lambda one: layer_of(one.pieces) != blamed)[:_OPS]
 

@@ -22,7 +22,7 @@ def pairs_section(pairs: Sequence[HostPair], *, brief: bool = False) -> Iterator
         (network, server), client = adding_up([one.network_ms, one.server_ms])
         hosts = one.client, one.server
         rows.append([*hosts, count(one.ops), percent(one.time_share), client, server, network, _said(one)])
-    yield Table("llrrdddl", ["client", "server", "ops", "time", "client", "server", "network", "mostly"], rows)
+    yield Table("llrrdddl", ["from", "to", "ops", "time", "client", "server", "network", "mostly"], rows)
     if len(pairs) > len(rows):
         yield Prose(f"{count_of(len(pairs) - len(rows), 'pair')} more: --sections pairs", style="dim")
     if not brief:

@@ -1,4 +1,4 @@
-"""The report on TCP conversations -> text for a terminal: what it cost and where first, then what proves it."""
+"""The report on TCP conversations -> text, and Markdown: what it cost and where first, then what proves it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from nfslat.answer.words import ms, percent
 from nfslat.model.causes import WORDS
 from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
+from nfslat.report.markdown import paragraphs
 from nfslat.report.text_layout import count, count_of, duration, shorten
 from nfslat.report.text_writer import write
 from nfslat.tcp.hangs import Hanging
@@ -30,24 +31,33 @@ def render(report: Report, *, width: int, color: bool) -> str:
     return write(_blocks(report), width=width, color=color)
 
 
+def markdown(report: Report) -> str:
+    """The same as Markdown, for a ticket."""
+    return "\n\n".join(["## TCP conversations", *paragraphs(_blocks(report))]) + "\n"
+
+
 def _blocks(report: Report) -> Iterator[Block]:
     for detail in report.details:
         yield Gap()
-        yield from _answer(detail, of_detail(detail, report))
-    for note in report.notes:
-        yield Item(note)
-    yield from multipath_items(report)
+        yield from answer_blocks(detail, of_detail(detail, report))
+    yield from notes_blocks(report)
     yield from hangs_section(report)
-    if len(report.conversations) > 1:
-        yield from _list(report)
+    yield from list_blocks(report)
     for detail in report.details:
         if len(report.details) > 1:
             yield Title(f"Conversation {detail.stream}: {detail.a} to {detail.b}")
-        yield from _detail(detail)
-    yield from _captures(report)
+        yield from detail_blocks(detail)
+    yield from captures_blocks(report)
 
 
-def _answer(one: Detail, hanging: list[Hanging]) -> Iterator[Block]:
+def notes_blocks(report: Report) -> Iterator[Block]:
+    """What to know before relying on a figure."""
+    for note in report.notes:
+        yield Item(note)
+    yield from multipath_items(report)
+
+
+def answer_blocks(one: Detail, hanging: list[Hanging]) -> Iterator[Block]:
     """Who talks, what takes the time, what hangs, what TCP cost, and whether the network can be it."""
     yield Prose(f"{one.a} to {one.b}, {duration(one.duration_s * 1e3)}: {_mostly(one)}", style="bold")
     for wait in hanging:
@@ -143,7 +153,10 @@ def _again(one: Detail) -> str:
     return text
 
 
-def _list(report: Report) -> Iterator[Block]:
+def list_blocks(report: Report) -> Iterator[Block]:
+    """All conversations, where there are several."""
+    if len(report.conversations) < 2:
+        return
     yield Title(f"Conversations: {count(len(report.conversations))}")
     known = [line for line in report.conversations if line.cost_ms is not None]
     shown = sorted(known, key=lambda line: (-(line.cost_ms or 0.0), -line.packets))[:_LINES]
@@ -167,7 +180,8 @@ def _line(line: Line) -> list[Cell]:
     ]
 
 
-def _detail(one: Detail) -> Iterator[Block]:
+def detail_blocks(one: Detail) -> Iterator[Block]:
+    """All figures of a conversation."""
     if one.ends is not None:
         yield from ends_section(one.ends)
         if one.ends.turns is not None:
@@ -216,7 +230,8 @@ _COUNTS = {
 }
 
 
-def _captures(report: Report) -> Iterator[Block]:
+def captures_blocks(report: Report) -> Iterator[Block]:
+    """What was read."""
     yield Title("Captures")
     for capture in report.captures:
         yield Prose(_capture(capture), hanging=2)

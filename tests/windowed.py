@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from nfslat import __version__
 from nfslat.answer import model
 from nfslat.decode.native import NAME
 from nfslat.decode.workspace import open_workspace
+from nfslat.export.by_window import Sink
 from nfslat.figures.objectives import parse_slo
 from nfslat.model.units import NS_PER_S
+from nfslat.results import Analysis
+from nfslat.select import Filters
 from nfslat.windows.run import Size, correlate
 
 
 def windowed(
-    server: Path, client: Path, seconds: float, *, least_ops: int = 0, may_swap: bool = True, slo: tuple[str, ...] = ()
+    server: Path,
+    client: Path,
+    seconds: float,
+    *,
+    least_ops: int = 0,
+    may_swap: bool = True,
+    slo: tuple[str, ...] = (),
+    sinks: Sequence[Sink] = (),
+    slowest: int = 20,
+    filters: Filters | None = None,
 ) -> model.Report:
     """Of windows that hold `least_ops`."""
+
+    def each(c: Analysis) -> None:
+        for sink in sinks:
+            sink.add(c)
+
     with open_workspace([str(server), str(client)], engine="native", quiet=True) as work:
         return correlate(
             *work.sources,
@@ -25,4 +43,7 @@ def windowed(
             Size(round(seconds * NS_PER_S), least_ops),
             may_swap=may_swap,
             slo=tuple(map(parse_slo, slo)),
+            each=each,
+            slowest=slowest,
+            filters=filters,
         )

@@ -1,0 +1,204 @@
+"""What the graphs of a conversation have in common: its time, its lanes, its points and their frames."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nfslat.report.charts import legend
+from nfslat.report.charts.chart import Spec
+from nfslat.report.charts.style import COLOUR, CULPRIT, INK, PLAIN, Lane, channel, heading, lane, lanes, tips, words
+from nfslat.report.text_layout import count, visible
+from nfslat.tcp.graphs import Graphs
+from nfslat.tcp.thinned import Thinned
+
+HEAD_PX, GAP_PX, LANE_PX = 22, 20, 150
+# Data are the sender's, ACKs and windows the receiver's; what costs time has the colour of the culprit, and a shape.
+DATA, ACKS, WINDOW, COSTS = COLOUR["client"], COLOUR["server"], COLOUR["network"], CULPRIT
+_LONG_MS = 3_000  # of longer times the axis has seconds
+_NS = r"(?<=\d{6})\d{3}(?=Z$)"
+_SI_FROM = 100_000
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The x axis of all graphs of a time."""
+
+    graphs: Graphs
+
+    @property
+    def is_long(self) -> bool:
+        """Seconds, not milliseconds."""
+        return self.graphs.to_ms - self.graphs.from_ms > _LONG_MS
+
+    @property
+    def unit(self) -> str:
+        """``s``."""
+        return "s" if self.is_long else "ms"
+
+    def at(self, ms: float) -> float:
+        """On the axis."""
+        return round(ms / 1e3, 9) if self.is_long else round(ms, 6)
+
+    @property
+    def x(self) -> Spec:
+        """The channel, without a field."""
+        begin, end = self.at(self.graphs.from_ms), self.at(self.graphs.to_ms)
+        said = re.sub(_NS, "", self.graphs.begin)
+        return channel(
+            f"time, {self.unit}",
+            scale={"domain": [begin, end if end > begin else begin + 1], "nice": False, "zero": False},
+            axis={
+                "title": [f"time since the conversation's first packet, {self.unit}", f"begin: {visible(said)}"],
+                "format": PLAIN,
+                "grid": False,
+                "tickCount": 8,
+                "titleLimit": 600,
+            },
+        )
+
+    def tip(self) -> tuple[str, str, str]:
+        """Of a tooltip."""
+        return ("at", f"at, {self.unit}", ",.9~r")
+
+
+FILTER = ("filter", "Wireshark filter")
+
+
+@dataclass
+class Board:
+    """Lanes below each other."""
+
+    clock: Clock
+    found: list[Lane]
+    top: int = 0
+
+    def add(
+        self, title: str, axis: str, domain: Sequence[float], keys: Sequence[legend.Entry], ticks: Spec, **scale: Any
+    ) -> Lane:
+        """A lane with its title and its legend above it."""
+        keys_px = legend.height(keys) if keys else 0
+        # A legend above marks of its lane: nothing lies over it.
+        one = lane(
+            self.top + HEAD_PX + keys_px, LANE_PX, axis, domain, {"tickCount": 5, "grid": True, **ticks}, **scale
+        )
+        one.marks += [heading(visible(title), self.top + 14), *legend.legend(keys, self.top + HEAD_PX - 2)]
+        self.found.append(one)
+        self.top = one.bottom + GAP_PX
+        return one
+
+    def spec(self, alt: str) -> tuple[Spec, int]:
+        """And how high it is."""
+        height = self.found[-1].bottom
+        return lanes(self.found, height, alt), height
+
+
+def frames_of(*names: str) -> list[Spec]:
+    """Makes the field `filter` for Wireshark of fields with frame numbers."""
+    if len(names) == 1:
+        told = f"'frame.number == ' + datum.{names[0]}"
+    else:
+        told = "'frame.number in {' + " + " + ', ' + ".join(f"datum.{name}" for name in names) + " + '}'"
+    return [{"calculate": told, "as": "filter"}]
+
+
+def extremes(
+    of: Thinned, clock: Clock, name: str, digits: int = 6
+) -> tuple[list[dict[str, float]], list[dict[str, float]]]:
+    """The points that are drawn, each once; and the stretches of several, from their lowest to their highest."""
+    points, spans = [], []
+    columns = (of.count, of.low_at_ms, of.low, of.low_frame, of.high_at_ms, of.high, of.high_frame)
+    for many, low_at, low, low_frame, high_at, high, high_frame in zip(*columns, strict=True):
+        points.append({"at": clock.at(high_at), name: round(high, digits), "frame": high_frame})
+        if many > 1 and low < high:
+            points.append({"at": clock.at(low_at), name: round(low, digits), "frame": low_frame})
+            spans.append(
+                {"from": clock.at(min(low_at, high_at)), "low": round(low, digits), "high": round(high, digits)}
+            )
+    return points, spans
+
+
+def dots(
+    values: Sequence[dict[str, Any]],
+    clock: Clock,
+    one: Lane,
+    name: str,
+    title: str,
+    more: Sequence[Any] = (),
+    **look: Any,
+) -> Spec:
+    """Points with their frames; `values` have ``at``, `name` and ``frame``."""
+    two = bool(values) and "ack_frame" in values[0]
+    shown = tips(
+        clock.tip(),
+        (name, title, ",.6~r"),
+        *more,
+        ("frame", "frame", "d"),
+        *([("ack_frame", "frame of the ACK", "d")] if two else []),
+        FILTER,
+    )
+    return {
+        "data": {"values": list(values)},
+        "transform": frames_of("frame", "ack_frame") if two else frames_of("frame"),
+        "mark": {"type": "point", "filled": True, "opacity": 1, "size": 14, "cursor": "pointer", "aria": False, **look},
+        "encoding": {"x": {**clock.x, "field": "at"}, "y": one.at(name), "tooltip": shown},
+    }
+
+
+def slopes(values: Sequence[dict[str, float]], clock: Clock, one: Lane, **look: Any) -> Spec:
+    """Straight lines from (at, low) to (to, high)."""
+    return {
+        "data": {"values": list(values)},
+        "mark": {"type": "rule", "tooltip": None, "aria": False, **look},
+        "encoding": {
+            "x": {**clock.x, "field": "at"},
+            "x2": {"field": "to"},
+            "y": one.at("low"),
+            "y2": {"field": "high"},
+        },
+    }
+
+
+def upright(values: Sequence[dict[str, float]], clock: Clock, one: Lane, **look: Any) -> Spec:
+    """Upright lines from the lowest to the highest of a stretch."""
+    return {
+        "data": {"values": list(values)},
+        "mark": {"type": "rule", "tooltip": None, "aria": False, **look},
+        "encoding": {"x": {**clock.x, "field": "from"}, "y": one.at("low"), "y2": {"field": "high"}},
+    }
+
+
+def line(values: Sequence[dict[str, float]], clock: Clock, one: Lane, name: str, **look: Any) -> Spec:
+    """Steps through points."""
+    return {
+        "data": {"values": list(values)},
+        "mark": {"type": "line", "interpolate": "step-after", "tooltip": None, **look},
+        "encoding": {"x": {**clock.x, "field": "at"}, "y": one.at(name)},
+    }
+
+
+def no_data(one: Lane, text: str) -> Spec:
+    """Words where nothing is to be drawn."""
+    return words(text, {"value": 4}, {"value": one.top + 16}, fontSize=11, color=INK)
+
+
+def thinned(of: Thinned, nouns: str, clock: Clock) -> str:
+    """How points were thinned; empty where all are drawn."""
+    if of.stretch_ms is None:
+        return ""
+    return (
+        f"{count(of.points)} {nouns} are drawn as the lowest and the highest of each {clock.at(of.stretch_ms):.4g} "
+        f"{clock.unit}; none is averaged."
+    )
+
+
+def of_bytes(low: float, high: float) -> Spec:
+    """Ticks of an axis of bytes."""
+    return {"format": "~s" if high - low >= _SI_FROM else ",d", "tickMinStep": 1}
+
+
+def most(of: Thinned) -> float:
+    """The highest value."""
+    return max(of.high, default=0.0)

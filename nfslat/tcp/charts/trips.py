@@ -1,0 +1,158 @@
+"""Round trips over time -> a lane a direction: spikes, delayed ACKs with the decay behind them, and what was held."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nfslat.answer.words import ms
+from nfslat.report.charts import legend
+from nfslat.report.charts.chart import Chart
+from nfslat.report.charts.style import INK, PLAIN, log_axis, rule
+from nfslat.report.text_layout import count_of
+from nfslat.tcp.charts.axes import COSTS, DATA, Board, Clock, dots, extremes, most, slopes, thinned, upright
+from nfslat.tcp.graphs import Graphs, LateAck, WayGraphs
+from nfslat.tcp.model import Detail
+from nfslat.tcp.rounds import HeldBack
+
+_FAR = 60  # typical ones: where the highest is above so many, the axis is a logarithm
+_FLOOR_MS = 1e-3
+_CROWD = 60  # marks: more are drawn smaller
+_DECADE = 10  # at least, of an axis that is a logarithm
+
+
+def trips_chart(one: Detail, graphs: Graphs, name: str, title: str) -> list[Chart]:
+    """Of both directions that have any."""
+    clock = Clock(graphs)
+    board = Board(clock, [])
+    for at, way in enumerate(graphs.ways):
+        if way.trips_ms.points or way.late:
+            trips_lane(board, way, one.waits.rounds[at].held)
+    if not board.found:
+        return []
+    said = [text for way in graphs.ways if (text := thinned(way.trips_ms, "round trips", clock))]
+    caption = (
+        "From each data packet to the first ACK that covers it, by when the data were sent. All data that one delayed "
+        "ACK covers wait for it: the later they were sent the shorter, so that round trips fall by a straight line. "
+        "ACKs that come with data hold the time of the application that sends these. " + " ".join(said)
+    ).rstrip()
+    alt = "Round trips over time. " + " ".join(map(_said, graphs.ways))
+    spec, height = board.spec(alt)
+    return [Chart(f"trips-{name}", title, caption, alt, spec, height + 50, "trips")]
+
+
+def trips_lane(board: Board, way: WayGraphs, held: tuple[HeldBack, ...]) -> None:
+    """A lane of one direction."""
+    clock = board.clock
+    waited = [late for late in way.late if late.is_waited_for]
+    idle = [late for late in way.late if not late.is_waited_for]
+    inside = [one for one in held if clock.graphs.from_ms <= one.at_ms <= clock.graphs.to_ms]
+    keys = [legend.dot("round trip", DATA, "circle")]
+    if way.typical_ms is not None:
+        keys.append(legend.line(f"median, {ms(way.typical_ms)} ms", INK, strokeDash=[4, 4], strokeWidth=1))
+    if waited:
+        keys.append(legend.dot(f"delayed ACK, waited for{_timers(waited)}", COSTS, "triangle-up"))
+    if idle:
+        keys.append(legend.dot(f"delayed ACK at no cost{_timers(idle)}", COSTS, "triangle-up", filled=False))
+    if way.spikes:
+        keys.append(legend.dot("spike: 3 medians or more, no timer's", INK, "diamond", filled=False))
+    if inside:
+        keys.append(legend.line("held, then released together", INK, strokeWidth=2))
+    top = max([most(way.trips_ms), *(late.ms for late in way.late)], default=1.0)
+    low = max(min([*way.trips_ms.low, top / _DECADE]), _FLOOR_MS)
+    is_log = way.typical_ms is not None and top > _FAR * max(way.typical_ms, _FLOOR_MS)
+    if is_log:
+        ticks = log_axis("", low, top * 1.2)
+        ticks.pop("title")
+        lane = board.add(_title(way), "round trip, log scale", [low / 1.2, top * 1.2], keys, ticks, type="log")
+    else:
+        lane = board.add(_title(way), "round trip, ms", [0, top * 1.08 or 1.0], keys, {"format": PLAIN})
+    points, spans = extremes(way.trips_ms, clock, "round_trip")
+    for value in (*points, *spans):
+        for key in ("round_trip", "low", "high"):
+            if is_log and key in value:
+                value[key] = max(value[key], _FLOOR_MS)
+    lane.marks += [
+        upright(spans, clock, lane, stroke=DATA, strokeOpacity=0.35),
+        dots(points, clock, lane, "round_trip", "round trip, ms", fill=DATA, description="Round trips"),
+    ]
+    if way.typical_ms is not None:
+        lane.marks.append(
+            rule(
+                {"y": {**lane.y, "datum": max(way.typical_ms, _FLOOR_MS)}}, stroke=INK, strokeDash=[4, 4], strokeWidth=1
+            )
+        )
+    for these, filled in ((waited, True), (idle, False)):
+        if these:
+            lane.marks += _late(these, clock, board, filled=filled)
+    if way.spikes:
+        values = [
+            {"at": clock.at(one.at_ms), "round_trip": one.ms, "frame": one.frame, "ack_frame": one.ack_frame}
+            for one in way.spikes
+        ]
+        look: dict[str, Any] = {
+            "shape": "diamond",
+            "size": 55 if len(values) <= _CROWD else 18,
+            "filled": False,
+            "stroke": INK,
+            "strokeWidth": 1.3,
+        }
+        lane.marks.append(dots(values, clock, lane, "round_trip", "spike, ms", **look))
+    if inside:
+        least = low if is_log else 0.0
+        falls = [
+            {
+                "at": clock.at(one.at_ms),
+                "to": clock.at(one.at_ms + one.ms),
+                "low": max(one.peak_ms + (way.typical_ms or 0.0), least),
+                "high": max(way.typical_ms or 0.0, least),
+            }
+            for one in inside
+        ]
+        lane.marks.append(slopes(falls, clock, lane, stroke=INK, strokeWidth=2))
+
+
+def _late(found: list[LateAck], clock: Clock, board: Board, *, filled: bool) -> list[dict[str, object]]:
+    lane = board.found[-1]
+    values = [
+        {
+            "at": clock.at(one.at_ms),
+            "to": clock.at(one.last_at_ms),
+            "round_trip": one.ms,
+            "low": one.ms,
+            "high": max(one.last_ms, _FLOOR_MS),
+            "covers": one.packets,
+            "frame": one.data_frame,
+            "ack_frame": one.frame,
+        }
+        for one in found
+    ]
+    more = [("covers", "data packets that it covers", ",")]
+    look: dict[str, Any] = {
+        "shape": "triangle-up",
+        "size": 70,
+        "filled": filled,
+        "stroke": COSTS,
+        "strokeWidth": 1.3,
+    }
+    if filled:
+        look["fill"] = COSTS
+    return [
+        slopes([value for value in values if value["to"] > value["at"]], clock, lane, stroke=COSTS, strokeWidth=1.5),
+        dots(values, clock, lane, "round_trip", "delayed ACK, ms", more, **look),
+    ]
+
+
+def _timers(found: list[LateAck]) -> str:
+    timers = sorted({one.timer_ms for one in found if one.timer_ms is not None})
+    return f" ({' or '.join(map(str, timers))} ms)" if timers else ""
+
+
+def _title(way: WayGraphs) -> str:
+    return f"Data of {way.sender}"
+
+
+def _said(way: WayGraphs) -> str:
+    text = f"From {way.sender}: {count_of(way.trips_ms.points, 'sample')}"
+    if way.typical_ms is not None:
+        text += f", median {ms(way.typical_ms)} ms, highest {ms(most(way.trips_ms))} ms"
+    return f"{text}, {count_of(way.late_count, 'delayed ACK')}, {count_of(way.spike_count, 'other spike')}."
