@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -118,10 +119,13 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             out.writelines(f"{line}\n" for line in some)
             out.flush()
 
+    def note(text: str) -> None:
+        if options.json == "-":
+            sys.stderr.write(f"nfslat: {text}\n")
+        say(lines.note(text))
+
     with live_hosts.opened(options) as feeds, open_workspace(feeds.paths, engine="native", quiet=True) as work:
-        kept = live_moments.opened(
-            asked, feeds.named(work.sources), work.engine.tools, lambda text: say(lines.note(text))
-        )
+        kept = live_moments.opened(asked, feeds.named(work.sources), work.engine.tools, note)
         try:
             for stretch in followed(map(feeds.told, kept.watch), asked.baseline):
                 if metrics is not None:
