@@ -150,6 +150,11 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             out.writelines(f"{line}\n" for line in some)
             out.flush()
 
+    def note(text: str) -> None:
+        if options.json == "-":
+            sys.stderr.write(f"nfslat: {text}\n")
+        say(lines.note(text))
+
     def handed_on(stretches: Iterator[Stretch], moments: Moments) -> Iterator[Stretch]:
         for stretch in stretches:
             if metrics is not None:
@@ -164,7 +169,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             del stretch  # before the next one is made
 
     with live_hosts.opened(options) as feeds, open_workspace(feeds.paths, engine="native", quiet=True) as work:
-        tell = feeds.speaker if screen is not None else lambda text: say(lines.note(text))
+        tell = feeds.speaker if screen is not None else note
         kept = live_moments.opened(asked, feeds.named(work.sources), work.engine.tools, tell)
         stretches = handed_on(followed(map(feeds.told, kept.watch), asked.baseline), kept.moments)
         try:
