@@ -65,7 +65,8 @@ class Feeds:
             later_ns = stretch.pair.later_ns if side == "server" else 0
             gap = _gap_in(feed, stretch.pair.begin_ns - later_ns, stretch.pair.end_ns - later_ns)
             if gap is not None:
-                text = f"A time without packets of {feed.name}: {gap.why}. Nothing is judged."
+                why = gap.why.rstrip(".")
+                text = f"A time without packets of {feed.name}: {why}. Nothing is judged."
                 row = dataclasses.replace(
                     row, outcome="undecided", layer=None, cause=None, confidence="low", gap=side, text=text
                 )
