@@ -154,9 +154,9 @@ def decode(
 class Windows:
     """A capture, decoded in windows of its clock by a thread of its own, which is never more than two ahead.
 
-    Numbers of connections, kinds, names, handles and sessions are those of the whole capture, and each window has all
-    that were given so far. What is counted is counted since the window before; but `tables.tcp`, lost ranges and bytes,
-    TLS connections, the busiest second and the largest step back are of all packets so far.
+    Numbers of connections, kinds, names, handles and sessions are those of the whole capture (up to `renew`), and each
+    window has all that were given so far. What is counted is counted since the window before; but `tables.tcp`, lost
+    ranges and bytes, TLS connections, the busiest second and the largest step back are of all packets so far.
     """
 
     def __init__(
@@ -167,13 +167,33 @@ class Windows:
         callback_ranks: bytes,
         action_rank: int,
         job: Job,
+        segments: int = 0,
+        ring_bytes: int | None = None,
     ) -> None: ...
     def ready(self) -> bool:
         """Would `take` give something at once? Waits for 50 ms."""
 
-    def take(self) -> tuple[int, int, Found] | None:
-        """When the next window begins and ends (int ns), and what ended in it; None when there is no more. Raises what
-        `decode` raises."""
+    def take(self) -> tuple[int, int, bool, Found] | None:
+        """When the next window begins and ends (int ns), whether it is the last one before `renew` takes effect, and
+        what ended in it; None when there is no more. Raises what `decode` raises."""
+
+    # With `ring_bytes`, which may be 0.
+    @property
+    def newest_ns(self) -> int | None:
+        """Time of the newest packet that was read."""
+
+    @property
+    def is_worn(self) -> bool:
+        """Has the decoder seen so much that its tables will be full one day?"""
+
+    def renew(self, t_ns: int) -> None:
+        """From the first packet of this time on everything is new, and all numbers are."""
+
+    def write_packets(
+        self, path: str | PathLike[str], begin_ns: int, end_ns: int, later_ns: int, name: str
+    ) -> tuple[int, int, int]:
+        """Write the packets of a time that the ring still has as pcapng, `later_ns` later, on interfaces of this name;
+        returns their number, and when the first and the last of them were captured."""
 
     @property
     def files(self) -> list[File]:

@@ -9,7 +9,7 @@
 What the other commands print is made by functions of their own:
 
     transport  nfslat.tcp.reading.read_trace, nfslat.tcp.both.correlate, nfslat.tcp.report.make
-    diff       nfslat.diff.read.from_file and from_captures, nfslat.cli.diff.answer
+    diff       nfslat.diff.read.from_file and from_captures, nfslat.diff.answer.answer
     packets    nfslat.sizes.payload.fetching and transfer
     stack      nfslat.cli.numbers.Numbers and answer
     tune       nfslat.evidence.snapshot.read, nfslat.findings.tune.checks.check

@@ -123,7 +123,7 @@ fn read(reader: &mut Reader, taker: &mut impl Take, file: usize, progress: &Prog
     let (mut first_ns, mut last_ns, mut link) = (i64::MAX, i64::MIN, None);
     let mut clocks = Clocks::default();
     loop {
-        let number = taker.packets() - before.0 + clocks.waiting + 1;
+        let number = taker.packets().wrapping_sub(before.0) + clocks.waiting + 1;
         let next = reader.next();
         // Looked at where it lies: to move it costs as much as to read it.
         let packet = match &next {
@@ -174,7 +174,7 @@ fn read(reader: &mut Reader, taker: &mut impl Take, file: usize, progress: &Prog
     Ok(File {
         format: info.format,
         snaplen: info.snaplen,
-        packets: taker.packets() - before.0,
+        packets: taker.packets().wrapping_sub(before.0),
         first_ns,
         last_ns,
         damage: info.damage.clone(),

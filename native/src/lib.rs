@@ -6,6 +6,7 @@
 //!                          -> apart (a decoder for each pair of addresses)
 //!                          -> windows (what has ended so far, again and again)
 //!                          -> split (captures of some pairs of addresses)
+//!                          -> ring (the newest packets, as they are)
 //!                                        -> conversations -> packets
 //! ```
 //!
@@ -48,6 +49,7 @@ pub mod protocol;
 pub mod ranges;
 pub mod resent;
 pub mod results;
+pub mod ring;
 pub mod rpc;
 pub mod scales;
 pub mod segments;

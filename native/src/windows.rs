@@ -2,11 +2,15 @@
 //! and of what is open.
 
 use std::io::Read;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use crate::capture::{Error, File, Progress, Take, read_all};
 use crate::compound::Ranks;
 use crate::container::Packet;
-use crate::decoder::{Contents, Decoder};
+use crate::decoder::{Contents, Decoder, Wanted};
+use crate::flows;
+use crate::ring::Ring;
 
 /// A window is closed when packets are later than its end by so much: by then RPC has sent again, over UDP or on another
 /// interface, what it sends again soon, and queues have handed on what they held.
@@ -15,15 +19,59 @@ const LATE_NS: i64 = 2_000_000_000;
 /// So many packets in a row from before a window, and its clock was set back; fewer are of another interface's clock.
 const SET_BACK: u32 = 64;
 
+/// Of packets, of connections, and of connections that ended: a decoder that has seen as much is to be replaced. Its
+/// tables have room for twice as much.
+const WORN_PACKETS: u32 = 1 << 30;
+const WORN_FLOWS: usize = flows::MOST / 2;
+const WORN_ENDED: usize = 1 << 17;
+const MOST_TAKEN: u32 = 1 << 30;
+
 /// What ended from `begin_ns` on, and before `end_ns`.
 pub struct Window {
     pub begin_ns: i64,
     pub end_ns: i64,
     pub contents: Contents,
+    /// Of its decoder, and another one goes on: numbers in the next window are of that.
+    pub is_last: bool,
+}
+
+/// Of a capture that is read for days: what another thread sees of it, and asks for.
+pub struct Live {
+    pub ring: Mutex<Option<Ring>>,
+    pub newest_ns: AtomicI64,
+    /// A decoder that has seen much should be replaced soon, or memory and tables end.
+    pub is_worn: AtomicBool,
+    /// That is done with the first packet from then on.
+    pub renew_ns: AtomicI64,
+}
+
+impl Live {
+    /// `ring_bytes`: of packets that are kept; none are, if it is 0.
+    pub fn new(ring_bytes: usize) -> Live {
+        Live {
+            ring: Mutex::new((ring_bytes > 0).then(|| Ring::new(ring_bytes))),
+            newest_ns: AtomicI64::new(i64::MIN),
+            is_worn: AtomicBool::new(false),
+            renew_ns: AtomicI64::new(i64::MAX),
+        }
+    }
+
+    #[inline]
+    fn packet(&self, packet: &Packet<'_>) {
+        if let Ok(mut ring) = self.ring.lock() {
+            if let Some(ring) = ring.as_mut() {
+                ring.packet(packet);
+            }
+        }
+        self.newest_ns.store(packet.t_ns, Ordering::Relaxed);
+    }
 }
 
 struct Windows<F> {
     decoder: Decoder,
+    live: Option<Arc<Live>>,
+    /// Packets; of a capture that is read for days they are counted anew before there are too many.
+    taken: u32,
     width_ns: i64,
     begin_ns: i64,
     end_ns: i64,
@@ -37,11 +85,13 @@ struct Windows<F> {
 }
 
 impl<F: FnMut(Window) -> bool> Windows<F> {
-    fn new(ranks: Ranks, width_ns: i64, hand: F) -> Windows<F> {
+    fn new(ranks: Ranks, width_ns: i64, live: Option<Arc<Live>>, hand: F) -> Windows<F> {
         let decoder = Decoder::new(ranks);
         // Due at once, with the first packet.
         Windows {
             decoder,
+            live,
+            taken: 0,
             width_ns: width_ns.max(1),
             begin_ns: 0,
             end_ns: 0,
@@ -57,8 +107,40 @@ impl<F: FnMut(Window) -> bool> Windows<F> {
         self.decoder.finish();
         let contents = self.decoder.contents();
         let end_ns = self.end_ns.max(contents.span_ns.map_or(i64::MIN, |span| span.1));
-        (self.hand)(Window { begin_ns: self.begin_ns, end_ns, contents });
+        (self.hand)(Window { begin_ns: self.begin_ns, end_ns, contents, is_last: false });
         self.decoder
+    }
+
+    /// The packet of this time is the first one of another decoder.
+    #[cold]
+    fn renew(&mut self, t_ns: i64) {
+        if let Some(live) = &self.live {
+            live.renew_ns.store(i64::MAX, Ordering::Relaxed);
+            live.is_worn.store(false, Ordering::Relaxed);
+        }
+        if t_ns >= self.end_ns {
+            let (begin_ns, end_ns) = (self.begin_ns, self.end_ns);
+            let contents = self.decoder.cut(end_ns);
+            self.is_wanted &= (self.hand)(Window { begin_ns, end_ns, contents, is_last: false });
+            self.begin(end_ns);
+        }
+        let mut new = Decoder::new(self.decoder.ranks.clone());
+        new.keep_segments(self.decoder.wanted());
+        let mut old = std::mem::replace(&mut self.decoder, new);
+        old.finish();
+        let window = Window { begin_ns: self.begin_ns, end_ns: t_ns, contents: old.contents(), is_last: true };
+        self.is_wanted &= (self.hand)(window);
+        self.begin(t_ns);
+        self.begin_ns = t_ns;
+        self.early = 0;
+    }
+
+    fn look(&mut self, packet: &Packet<'_>) {
+        let Some(live) = self.live.clone() else { return };
+        live.packet(packet);
+        if packet.t_ns >= live.renew_ns.load(Ordering::Relaxed) && self.decoder.packets > 0 {
+            self.renew(packet.t_ns);
+        }
     }
 
     /// The window that holds `t_ns` is the next one. Windows begin at multiples of their width.
@@ -85,13 +167,27 @@ impl<F: FnMut(Window) -> bool> Windows<F> {
             end_ns = self.begin_ns;
         }
         let contents = self.decoder.cut(end_ns);
-        self.is_wanted &= (self.hand)(Window { begin_ns, end_ns, contents });
+        self.is_wanted &= (self.hand)(Window { begin_ns, end_ns, contents, is_last: false });
+        if let Some(live) = &self.live {
+            let decoder = &self.decoder;
+            let is_worn = decoder.packets >= WORN_PACKETS
+                || decoder.flows.list.len() >= WORN_FLOWS
+                || decoder.finished.len() >= WORN_ENDED;
+            live.is_worn.store(is_worn, Ordering::Relaxed);
+        }
     }
 }
 
 impl<F: FnMut(Window) -> bool> Take for Windows<F> {
     #[inline]
     fn packet(&mut self, packet: &Packet<'_>) {
+        self.taken += 1;
+        if self.live.is_some() {
+            self.look(packet);
+            if self.taken == MOST_TAKEN {
+                self.taken = MOST_TAKEN / 2;
+            }
+        }
         if packet.t_ns < self.begin_ns - LATE_NS {
             self.early += 1;
         } else {
@@ -104,7 +200,7 @@ impl<F: FnMut(Window) -> bool> Take for Windows<F> {
     }
 
     fn packets(&self) -> u32 {
-        self.decoder.packets
+        self.taken
     }
 
     fn full(&self) -> Option<Error> {
@@ -113,18 +209,20 @@ impl<F: FnMut(Window) -> bool> Take for Windows<F> {
 }
 
 /// Read captures one after the other, as one, and hand on what has ended in each `width_ns` of their clock. The last
-/// window has what was open at the end, too.
+/// window has what was open at the end, too. `how`: which segments are kept, and who looks on.
 pub fn decode_windows<I>(
     inputs: I,
     ranks: Ranks,
     width_ns: i64,
+    how: (Wanted, Option<Arc<Live>>),
     progress: &Progress,
     hand: impl FnMut(Window) -> bool,
 ) -> Result<Vec<File>, Error>
 where
     I: IntoIterator<Item = std::io::Result<Box<dyn Read + Send>>>,
 {
-    let mut windows = Windows::new(ranks, width_ns, hand);
+    let mut windows = Windows::new(ranks, width_ns, how.1, hand);
+    windows.decoder.keep_segments(how.0);
     let files = read_all(inputs, &mut windows, progress)?;
     windows.end();
     Ok(files)

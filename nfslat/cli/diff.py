@@ -9,8 +9,8 @@ from nfslat.cli.arguments import add_filters, parse_filters
 from nfslat.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from nfslat.diff.model import Diff
     from nfslat.diff.runs import Run
+    from nfslat.diff.tcp.read import Run as TransportRun
     from nfslat.select import Filters
 
 DESCRIPTION = """\
@@ -20,7 +20,9 @@ the way and which cause moved, and whether it is the load that changed.
 A run is a report (nfslat ... --json), a CSV file (nfslat ... --csv), a capture
 of one host, or a folder with server.* and client.*, or one of them; or a pair of
 captures with --before and --after. Reports hold no single operations: the
-comparison is coarser. What one capture infers has its error in all intervals."""
+comparison is coarser. What one capture infers has its error in all intervals.
+With --transport, or a report of nfslat transport, any TCP is compared: turns, round
+trips, delayed ACKs, loss, windows, rates, sizes."""
 
 EXAMPLES = """\
 examples:
@@ -30,6 +32,7 @@ examples:
   nfslat diff before.csv --after s2.pcap c2.pcap
   nfslat diff monday-client.pcap tuesday-client.pcap
   nfslat diff --before server.pcap client.pcap --split 60s
+  nfslat diff --transport good.pcap bad.pcap --port 1521
   nfslat diff a.json b.json --check mean=10% --check READ.p99=5ms
 
 exit status: 0 done, 1 a --check is crossed or cannot be decided, 2 usage,
@@ -62,6 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("native", "tshark"),
         help="what decodes captures: nfslat's own decoder or Wireshark's tshark",
     )
+    parser.add_argument(
+        "--transport",
+        action="store_true",
+        help="compare TCP conversations, NFS or not: the one with most packets of each run (with --port: of the port)",
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
     add_filters(parser)
 
@@ -78,7 +86,10 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     """
     # Here, not above: --help and usage errors need none of it.
     from nfslat.diff import checks, sections  # noqa: PLC0415
+    from nfslat.diff.answer import answer  # noqa: PLC0415
 
+    if _is_of_transport(options):
+        return _transport(options, out, json_out, width=width, color=color)
     thresholds = [checks.parse_check(one) for one in options.check]
     found = answer(*_runs(options, parse_filters(options)), thresholds)
     if json_out is not None:
@@ -87,6 +98,58 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
         out.write(sections.render(found, width=width, color=color))
     out.flush()
     return int(any(one.result != "passed" for one in found.checks))
+
+
+def _is_of_transport(options: argparse.Namespace) -> bool:
+    """Asked for, or a report of `nfslat transport` is among the runs."""
+    from nfslat.diff.tcp.read import is_report  # noqa: PLC0415
+
+    return options.transport or any(map(is_report, options.runs))
+
+
+def _transport(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
+    from nfslat.diff.tcp import compare, read, sections  # noqa: PLC0415
+    from nfslat.select import parse_moment  # noqa: PLC0415
+
+    filters = parse_filters(options)
+    others = [text for text in filters.text if not text.startswith("--port")]
+    if others or options.check or options.engine == "tshark":
+        given = ", ".join(
+            [*others, *(["--check"] if options.check else []), *(["--engine tshark"] * bool(options.engine))]
+        )
+        raise UsageError(f"{given}: of NFS operations; a comparison of TCP conversations takes --port")
+    how: dict[str, Any] = {"ports": frozenset(options.port), "quiet": options.quiet}
+    names, pairs = list(options.runs), (options.before, options.after)
+    if options.split is not None:
+        if any(pairs) or len(names) != 1 or read.is_report(names[0]):
+            raise UsageError("--split with --transport takes one capture")
+        at = None if options.split == "half" else parse_moment(options.split)
+        a, b = read.halves(names[0], at, **how)
+    else:
+        if len(names) + sum(map(bool, pairs)) != 2:
+            raise UsageError(
+                f"diff compares two runs, {len(names) + sum(map(bool, pairs))} given: captures, or reports"
+            )
+        a, b = (read.from_captures(pair, **how) if pair else _one_of_transport(names.pop(0), how) for pair in pairs)
+    found = compare.compare(a, b)
+    if json_out is not None:
+        found.write_json(json_out)
+    if options.json != "-":
+        out.write(sections.render(found, width=width, color=color))
+    out.flush()
+    return 0
+
+
+def _one_of_transport(name: str, how: dict[str, Any]) -> TransportRun:
+    from nfslat.diff.tcp import read  # noqa: PLC0415
+
+    if not read.is_report(name):
+        from nfslat.diff.read import captures_of  # noqa: PLC0415
+
+        return read.from_captures(captures_of(name), **how)
+    if how["ports"]:
+        raise UsageError(f"--port: {name}: a finished report; filters need captures")
+    return read.from_report(name)
 
 
 def _runs(options: argparse.Namespace, filters: Filters) -> tuple[Run, Run]:
@@ -121,49 +184,3 @@ def _runs(options: argparse.Namespace, filters: Filters) -> tuple[Run, Run]:
             "are a pair: --before SERVER CLIENT"
         )
     return runs[0], runs[1]
-
-
-def answer(a: Run, b: Run, thresholds: list[Any]) -> Diff:
-    """What is to be said of two runs; `thresholds` are of `checks.parse_check`."""
-    from nfslat import __version__  # noqa: PLC0415
-    from nfslat.diff import checks, coarse, compare, judge, model, notes, reports, split, verdict  # noqa: PLC0415
-
-    if a.single is not None and b.single is not None:
-        method, found = "slices", compare.compare(a.single, b.single)
-    else:
-        method, found = "summaries", coarse.compare(a, b)
-    both = (a.report, b.report) if a.report is not None and b.report is not None else None
-    findings = reports.findings(*both) if both else []
-    said = verdict.verdict(found, findings, method)
-    untold = said.change == "unknown" and method == "slices" and judge.held_back(found.mix.same_mix) is None
-    level = untold or said.change in ("slower", "faster", "mixed")
-    said, shifts = split.with_shifts(said, a, b)
-    return model.Diff(
-        schema=model.SCHEMA,
-        nfslat=__version__,
-        a=_info(a, found.mix.raw.a),
-        b=_info(b, found.mix.raw.b),
-        method=method,
-        verdict=said,
-        load=found.load,
-        mix=found.mix,
-        rows=found.rows,
-        layers=found.layers,
-        parts=found.parts,
-        causes=found.causes,
-        events=[*shifts, *(reports.events(*both, findings, level=level) if both else [])],
-        findings=findings,
-        settings=reports.settings(*both) if both else [],
-        transport=reports.transport(*both) if both else [],
-        stack=reports.stack(*both) if both else [],
-        checks=checks.decide(thresholds, a, b),
-        notes=notes.notes(a, b, found, method),
-    )
-
-
-def _info(run: Run, mean_ms: float) -> Any:
-    from nfslat.diff.model import RunInfo  # noqa: PLC0415
-
-    ops = sum(one.count for one in run.figures)
-    said = None if run.report is None or run.report.verdict is None else run.report.verdict.text
-    return RunInfo(run.name, run.kind, ops, mean_ms, said)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from nfslat.cli import live_hosts
+from nfslat.cli import live_hosts, live_moments
 from nfslat.cli.arguments import a_duration, a_port
 from nfslat.errors import UsageError
 
 if TYPE_CHECKING:
     from nfslat.live.metrics import Metrics
+    from nfslat.live.moments import Moments
+    from nfslat.live.screen import Screen
+    from nfslat.live.sources.feeds import Feeds
+    from nfslat.live.watch import Stretch
 
 DESCRIPTION = """What happens, stretch by stretch, while both captures are being made, or in
 captures of any length: a line for each, as vmstat and nfsiostat print them,
@@ -24,6 +29,8 @@ EXAMPLES = """examples:
   mkfifo s c; ssh nfs1 tcpdump -U -s 512 -w - port 2049 >s &
     ssh db1 tcpdump -U -s 512 -w - port 2049 >c & nfslat live s c
   nfslat live s c --json - | jq 'select(.outcome == "fault")'
+  nfslat live client.pcap
+  nfslat live s c --when 'READ.p99>20ms for 30s' --when fault --out /var/lib/nfslat
 
 exit status: 0 done, 2 usage, 3 a capture cannot be read, or the two have nothing
 in common, 130 interrupted"""
@@ -35,7 +42,10 @@ _BEGINS = b"# HELP nfslat_"  # a file of metrics
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What it takes."""
     parser.add_argument(
-        "captures", metavar="CAPTURE", nargs="*", help="SERVER, then CLIENT: files, FIFOs, one of them -"
+        "captures",
+        metavar="CAPTURE",
+        nargs="*",
+        help="SERVER, then CLIENT: files, FIFOs, one of them -; or one of them, and the other host is inferred",
     )
     live_hosts.add_arguments(parser)
     parser.add_argument(
@@ -48,8 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--metrics-port", type=a_port, metavar="N", help="serve them on port N of localhost, for Prometheus to scrape"
     )
     parser.add_argument(
+        "--screen", action="store_true", help="a screen of the terminal: layers over time, what began and ended"
+    )
+    parser.add_argument(
         "--json", metavar="FILE", help="write a line of JSON for each stretch to FILE; - is standard output"
     )
+    live_moments.add_arguments(parser)
 
 
 def _metrics(options: argparse.Namespace) -> Metrics | None:
@@ -75,6 +89,29 @@ def _metrics(options: argparse.Namespace) -> Metrics | None:
     return metrics
 
 
+def _screen(options: argparse.Namespace, out: TextIO) -> type[Screen] | None:
+    """Where it was asked for. Raises ``UsageError`` where it cannot be had."""
+    if not options.screen:
+        return None
+    if not (out.isatty() and sys.stdin.isatty() and sys.stderr.isatty()):  # it draws on standard error
+        raise UsageError("--screen needs a terminal; without it there are lines")
+    if options.json == "-":
+        raise UsageError("--screen and --json - are both for the terminal; give --json a file")
+    try:
+        from nfslat.live.screen import Screen
+    except ImportError as problem:
+        raise UsageError("--screen needs textual: pip install 'nfslat[live]'") from problem
+    return Screen
+
+
+def _show(screen: Screen, feeds: Feeds) -> None:
+    """Until it is ended. Raises what the captures end with."""
+    feeds.speaker.to = screen.tell
+    screen.run()
+    if screen.failed is not None:
+        raise screen.failed
+
+
 def refuse_other_file(name: str) -> None:
     """Raise ``UsageError`` where there is something of that name that holds no metrics."""
     path = Path(name)
@@ -93,15 +130,18 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     """Print rows until the captures end."""
     del color
     live_hosts.refuse(options)
-    if not live_hosts.are_hosts(options) and len(options.captures) != 2:
-        raise UsageError(f"live takes two captures, SERVER and CLIENT; {len(options.captures)} given")
+    if not live_hosts.are_hosts(options) and not 0 < len(options.captures) < 3:
+        raise UsageError(
+            f"live takes two captures, SERVER and CLIENT, or one of either host; {len(options.captures)} given"
+        )
     from nfslat.decode.workspace import open_workspace
     from nfslat.kernels.compiled import refuse_without
+    from nfslat.live.course import followed
     from nfslat.live.text import Lines
-    from nfslat.live.watch import Watch
-    from nfslat.model.units import NS_PER_S
 
     refuse_without("captures are read in stretches by the native decoder")
+    screen = _screen(options, out)
+    asked = live_moments.asked(options)
     metrics = _metrics(options)
     lines = Lines(width)
 
@@ -110,23 +150,43 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             out.writelines(f"{line}\n" for line in some)
             out.flush()
 
+    def note(text: str) -> None:
+        if options.json == "-":
+            sys.stderr.write(f"nfslat: {text}\n")
+        say(lines.note(text))
+
+    def handed_on(stretches: Iterator[Stretch], moments: Moments) -> Iterator[Stretch]:
+        for stretch in stretches:
+            if metrics is not None:
+                metrics.add(stretch.row, stretch.analysis)
+                if options.metrics is not None:
+                    metrics.write(options.metrics)
+            if json_out is not None:
+                json_out.write(stretch.as_json() + "\n")
+                json_out.flush()
+            yield stretch
+            moments.add(stretch)
+            del stretch  # before the next one is made
+
     with live_hosts.opened(options) as feeds, open_workspace(feeds.paths, engine="native", quiet=True) as work:
-        watch = Watch(feeds.named(work.sources), work.engine.tools, round(options.interval * NS_PER_S))
+        tell = feeds.speaker if screen is not None else note
+        kept = live_moments.opened(asked, feeds.named(work.sources), work.engine.tools, tell)
+        stretches = handed_on(followed(map(feeds.told, kept.watch), asked.baseline), kept.moments)
         try:
-            for stretch in map(feeds.told, watch):
-                if metrics is not None:
-                    metrics.add(stretch.row, stretch.analysis)
-                    if options.metrics is not None:
-                        metrics.write(options.metrics)
-                if json_out is not None:
-                    json_out.write(stretch.row.as_json() + "\n")
-                    json_out.flush()
-                say(lines.of(stretch.row))
-                del stretch  # before the next one is made
+            if screen is not None:
+                name = " and ".join(source.name for source in feeds.named(work.sources))
+                _show(screen(stretches, name, kept.ask), feeds)
+                kept.end()
+                return 0
+            for stretch in stretches:
+                say(lines.of(stretch))
+                del stretch
         except KeyboardInterrupt:  # as captures that are being made are left
             say(lines.end())
+            kept.end()
             raise
         finally:
-            watch.close()
-    say(lines.end())
+            kept.watch.close()
+        say(lines.end())
+        kept.end()
     return 0

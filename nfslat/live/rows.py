@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,10 +48,8 @@ class Row:
     gap: str | None = None  # the side of which packets are missing, which nothing is judged of
     dropped: int | None = None  # packets since the last row, by the hosts' kernels, where these are asked
     capture_cpu_percent: int | None = None  # of a processor of the host where capturing takes more
-
-    def as_json(self) -> str:
-        """A line of JSON."""
-        return json.dumps({"schema": SCHEMA, **dataclasses.asdict(self)}, allow_nan=False)
+    inferred: str | None = None  # the side whose times, and the network's, are told by packets of the other one
+    inferred_error_ms: float | None = None  # how far a mean of these may be off
 
 
 def row_of(pair: Pair, report: Report | None) -> Row:
@@ -92,6 +88,8 @@ def row_of(pair: Pair, report: Report | None) -> Row:
         cause=None if verdict is None else verdict.cause,
         confidence="low" if verdict is None else verdict.confidence,
         text=verdict.text if verdict is not None else _unmatched(len(forward)),
+        inferred=None if report is None or report.inferred is None else report.inferred.side,
+        inferred_error_ms=None if report is None or report.inferred is None else report.inferred.mean_error_ms,
     )
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from nfslat.answer.words import ms
 from nfslat.live.rows import Row
+from nfslat.live.watch import Stretch
+from nfslat.model.units import iso
 from nfslat.report.text_layout import count, count_of, wrap
+from nfslat.windows.whole import SIDES
 
-_HEADINGS = (
+HEADINGS = (
     "           ops/s   MB/s client    p99   net-   wait     in",
     "time                    SRT ms     ms   work thread thread lost answer",
 )
@@ -20,83 +23,104 @@ _NO_FAULT, _GAP = "no fault", "no packets"
 
 
 @dataclass
-class _Run:
+class Run:
     """Stretches in a row with one answer."""
 
     answer: str
     begin: str
     end: str
-    stretches: int = 1
 
     @property
     def span(self) -> str:
-        return f"{_clock(self.begin)} to {_clock(self.end)}"
+        """From when to when."""
+        return f"{clock(self.begin)} to {clock(self.end)}"
+
+
+@dataclass
+class _Told:
+    """All stretches with one answer; of the runs of them the first ones."""
+
+    stretches: int = 0
+    runs: int = 0
+    first: list[Run] = field(default_factory=list)
 
 
 @dataclass
 class Lines:
-    """Prints rows as they come, and keeps of them what the end says."""
+    """Prints stretches as they come, and keeps of them what the end says."""
 
     width: int
-    _runs: list[_Run] = field(default_factory=list)
+    _run: Run | None = None
+    _begin: str = ""
+    _told: dict[str, _Told] = field(default_factory=dict)
+    _stretches: int = 0
     _ops: int = 0
+    _inferred: str | None = None
 
-    def of(self, row: Row) -> Iterator[str]:
-        """The lines of the next row."""
+    def of(self, stretch: Stretch) -> Iterator[str]:
+        """The lines of the next one."""
+        row = stretch.row
         if self._stretches % _EVERY == 0:
-            yield from _HEADINGS
-        answer = _answer(row)
-        begins = not self._runs or self._runs[-1].answer != answer
-        if begins:
-            self._runs.append(_Run(answer, row.begin, row.end))
-        else:
-            self._runs[-1].end = row.end
-            self._runs[-1].stretches += 1
-        self._ops += row.ops
-        yield _line(row)
+            yield from HEADINGS
+        if row.inferred is not None and row.inferred != self._inferred:
+            self._inferred = row.inferred
+            yield from wrap(
+                f"One capture: times of the {row.inferred} and of the network (~) are inferred.", self.width
+            )
+        begins = self._add(row)
+        yield " ".join(cells_of(row)).rstrip() + (" (new)" if stretch.is_new else "")
         if row.dropped:
             yield f"    {count_of(row.dropped, 'packet')} dropped by the kernel of a host that captures"
         if row.gap is not None and begins:
             yield from wrap(row.text, self.width, indent=4)
-        if row.outcome == "fault" and begins:
+        if stretch.began:
             text = row.text.split(". ")[0].rstrip(".") + f" (confidence {row.confidence})."
             yield from wrap(text, self.width, indent=4)
+        for one in stretch.ended:
+            span = f"{clock(iso(one.begin_ns))} to {clock(iso(one.end_ns))}"
+            yield from self.note(f"{one.what} has ended: {span}, {one.seconds:,.0f} s")
+
+    def note(self, text: str) -> Iterator[str]:
+        """Something else, between two of them."""
+        yield from wrap(text, self.width, indent=4)
 
     def end(self) -> Iterator[str]:
         """What there was, in how many windows, and when."""
-        if not self._runs:
+        if self._run is None:
             yield "no operation ended while nfslat looked"
             return
         yield ""
-        whole = _Run("", self._runs[0].begin, self._runs[-1].end)
+        whole = Run("", self._begin, self._run.end)
         yield f"{_count(self._stretches)}, {count_of(self._ops, 'operation')}, {whole.span} UTC"
-        for answer, runs in _told(self._runs):
-            spans = ", ".join(run.span for run in runs[:_NAMED])
-            more = f", and {count(len(runs) - _NAMED)} times more" if len(runs) > _NAMED else ""
-            yield from wrap(f"{answer}: {_count(_sum(runs))}, {spans}{more}", self.width, hanging=2)
+        for answer, told in sorted(self._told.items(), key=lambda one: -one[1].stretches):
+            spans = ", ".join(run.span for run in told.first)
+            more = f", and {count(told.runs - _NAMED)} times more" if told.runs > _NAMED else ""
+            yield from wrap(f"{answer}: {_count(told.stretches)}, {spans}{more}", self.width, hanging=2)
 
-    @property
-    def _stretches(self) -> int:
-        return _sum(self._runs)
-
-
-def _sum(runs: Sequence[_Run]) -> int:
-    return sum(run.stretches for run in runs)
+    def _add(self, row: Row) -> bool:
+        """Is its answer another than the last one's?"""
+        answer = answer_of(row)
+        begins = self._run is None or self._run.answer != answer
+        told = self._told.setdefault(answer, _Told())
+        if self._run is None or begins:
+            self._begin = self._begin or row.begin
+            self._run = Run(answer, row.begin, row.end)
+            told.runs += 1
+            if told.runs <= _NAMED:
+                told.first.append(self._run)
+        self._run.end = row.end
+        told.stretches += 1
+        self._stretches += 1
+        self._ops += row.ops
+        return begins
 
 
 def _count(stretches: int) -> str:
     return f"{count(stretches)} stretch{'' if stretches == 1 else 'es'}"
 
 
-def _told(runs: Sequence[_Run]) -> list[tuple[str, list[_Run]]]:
-    """Answers, that of most stretches first, and the runs that have it."""
-    answers: dict[str, list[_Run]] = {}
-    for run in runs:
-        answers.setdefault(run.answer, []).append(run)
-    return sorted(answers.items(), key=lambda one: -_sum(one[1]))
-
-
-def _answer(row: Row) -> str:
+def answer_of(row: Row) -> str:
+    """In a word."""
     if row.gap is not None:
         return _GAP
     if row.outcome == "no-fault":
@@ -106,24 +130,33 @@ def _answer(row: Row) -> str:
     return (row.cause or "") if row.outcome == "fault" else "cannot tell"
 
 
-def _line(row: Row) -> str:
+def cells_of(row: Row) -> list[str]:
+    """What stands below the headings."""
     in_thread = None if row.server_ms is None else row.server_ms - (row.queue_ms or 0.0)
-    cells = [
-        f"{_clock(row.begin):<8}",
+    return [
+        f"{clock(row.begin):<8}",
         f"{row.ops_per_s:>7,.0f}",
         f"{row.mb_per_s:>6.{1 if row.mb_per_s < _TENTHS else 0}f}",
-        *(f"{_ms(one):>6}" for one in (row.client_ms, row.client_p99_ms, row.network_ms, row.queue_ms, in_thread)),
+        *(
+            f"{_ms(one, inferred=row.inferred in of):>6}"
+            for one, of in (
+                (row.client_ms, ("client",)),
+                (row.client_p99_ms, ("client",)),
+                (row.network_ms, SIDES),
+                (row.queue_ms, ("server",)),
+                (in_thread, ("server",)),
+            )
+        ),
         f"{'-' if row.lost_segments is None else row.lost_segments:>4}",
-        _answer(row),
+        answer_of(row),
     ]
-    return " ".join(cells).rstrip()
 
 
-def _ms(value: float | None) -> str:
-    return "-" if value is None else ms(value, 3)
+def _ms(value: float | None, *, inferred: bool) -> str:
+    return "-" if value is None else ms(value, 3) if not inferred else "~" + ms(value, 3)
 
 
-def _clock(moment: str) -> str:
+def clock(moment: str) -> str:
     """``14:03:20.5`` of an ISO 8601 moment: tenths where there are any."""
     text = moment[11:21]
     return text.removesuffix(".0")

@@ -1,10 +1,14 @@
 """Captures that are being made, or of any length -> stretches of time, each as soon as it is over, with what was judged
-of it."""
+of it; and what is kept of the last ones: a report on them, and their packets."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
 from nfslat import __version__, pipeline
 from nfslat.answer.model import Report, Tool
@@ -12,12 +16,35 @@ from nfslat.decode.capture import Source
 from nfslat.decode.tools import Tools
 from nfslat.decode.windows import Windows
 from nfslat.evidence.known import Known
-from nfslat.live.rows import SRT, Row, row_of
+from nfslat.kernels.memory import give_back
+from nfslat.live.kept import Kept, Noted
+from nfslat.live.rows import SCHEMA, SRT, Row, row_of
+from nfslat.model.units import NS_PER_S, iso
 from nfslat.results import Analysis
 from nfslat.select import Filters
 from nfslat.windows.analysed import analysed
-from nfslat.windows.gaps import Gapped
 from nfslat.windows.pairs import Pair, pairs
+from nfslat.windows.whole import SIDES
+
+_SOON_NS = NS_PER_S  # when both decoders are replaced: neither has read so far
+
+
+@dataclass(frozen=True)
+class Event:
+    """What is or was there, from the first stretch that shows it to the last so far; client's clock."""
+
+    what: str
+    begin_ns: int
+    end_ns: int
+
+    def as_dict(self) -> dict[str, str]:
+        """For JSON."""
+        return {"what": self.what, "begin": iso(self.begin_ns), "end": iso(self.end_ns)}
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasted."""
+        return (self.end_ns - self.begin_ns) / NS_PER_S
 
 
 @dataclass(frozen=True)
@@ -28,33 +55,150 @@ class Stretch:
     row: Row
     report: Report | None
     analysis: Analysis | None
+    began: tuple[Event, ...] = ()  # causes
+    ended: tuple[Event, ...] = ()
+    is_new: bool = False  # its cause: a report of better days has it not
+
+    def as_json(self) -> str:
+        """A line of JSON."""
+        return json.dumps(
+            {
+                "schema": SCHEMA,
+                **dataclasses.asdict(self.row),
+                "is_new": self.is_new,
+                "began": [one.as_dict() for one in self.began],
+                "ended": [one.as_dict() for one in self.ended],
+            },
+            allow_nan=False,
+        )
+
+
+class Watched(Protocol):
+    """What is read: `Watch`, `nfslat.live.one.WatchOne`."""
+
+    def __iter__(self) -> Iterator[Stretch]:
+        """Each stretch, until the captures end."""
+
+    @property
+    def span_ns(self) -> tuple[int, int] | None:
+        """From when to when there is something kept, on the client's clock."""
+
+    def report(self, begin_ns: int | None = None) -> Report:
+        """On what is kept, or on what of it ended after `begin_ns`. Raises ``InputError`` where that is nothing."""
+
+    def packets(self, span_ns: tuple[int, int], report: Report) -> Callable[[Path], str]:
+        """What writes those of a time to a folder, and says what it wrote; their clock is that of `report`."""
+
+    def close(self) -> None:
+        """No more is read."""
 
 
 class Watch:
-    """An iterator over stretches. It holds some of them in memory, never all; what it handed out is the caller's."""
+    """An iterator over stretches. It holds some of them in memory, never all; what it handed out is the caller's.
 
-    def __init__(self, sources: Sequence[Source], tools: Callable[[], Tools], width_ns: int) -> None:
-        """Reading begins at once. `sources`: the server's capture, then the client's; `width_ns`: of a stretch."""
-        self._windows = [Windows(source, tools, width_ns) for source in sources]
+    Now and then all that is known of connections is begun anew, so that captures may last for days: calls that are in
+    flight then are in no stretch.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        tools: Callable[[], Tools],
+        width_ns: int,
+        *,
+        keep_ns: int,
+        ring_bytes: int = 0,
+        idle: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Reading begins at once. `sources`: the server's capture, then the client's; `width_ns`: of a stretch.
+
+        Stretches of `keep_ns` are kept, and `ring_bytes` of the newest packets. `idle` is called while nothing comes.
+        """
+        each = ring_bytes // len(sources)
+        self._windows = {
+            name: Windows(source, tools, width_ns, ring_bytes=each) for name, source in zip(SIDES, sources, strict=True)
+        }
+        self._kept = Kept(keep_ns)
+        self._idle = idle
+        self._later_ns = 0
+        self._is_renewing = False
 
     def __iter__(self) -> Iterator[Stretch]:
-        """Each stretch, until the captures end. Raises ``InputError`` where one of them cannot be read, or the two have
-        nothing in common."""
-        server, client = (Gapped(one) for one in self._windows)
-        gaps = {"server": server.gaps, "client": client.gaps}
-        for pair in pairs(server, client, SRT):
+        """Raises ``InputError`` where one of them cannot be read, or the two have nothing in common."""
+        yield from self._stretches()
+        while not any(one.is_over for one in self._windows.values()):
+            self._is_renewing = False
+            self._kept.forget()
+            yield from self._stretches()
+
+    def _stretches(self) -> Iterator[Stretch]:
+        """As long as numbers of connections mean the same."""
+        sides = {name: Noted(one, name, self._idle) for name, one in self._windows.items()}
+        gaps = {name: side.gaps for name, side in sides.items()}
+        for pair in pairs(sides["server"], sides["client"], SRT):
             if pair.is_rest and not len(pair.client.ops):
                 continue
             c = None if pair.found is None else analysed(pair.found, pair, gaps)
+            self._later_ns = pair.later_ns
+            self._kept.add(pair, c, sides)
             report = None if c is None else report_of(c)
             stretch = Stretch(pair, row_of(pair, report), report, c)
             del pair, c, report  # memory has room for one of them
             yield stretch
             del stretch
+            give_back()  # what is kept lies between what is not
+            if any(one.is_worn for one in self._windows.values()):
+                self.renew()
+        if self._windows["server"].renewals < self._windows["client"].renewals:
+            for _ in sides["server"]:
+                pass  # what is beyond the client's
+
+    def renew(self) -> None:
+        """All that is known of connections is begun anew, as soon as both captures can."""
+        if self._is_renewing:
+            return
+        server_ns, client_ns = (self._windows[name].newest_ns for name in SIDES)
+        if server_ns is None or client_ns is None:
+            return
+        at_ns = max(client_ns, server_ns + self._later_ns) + _SOON_NS
+        self._windows["client"].renew(at_ns)
+        self._windows["server"].renew(at_ns - self._later_ns)
+        self._is_renewing = True
+
+    @property
+    def span_ns(self) -> tuple[int, int] | None:
+        """On the client's clock."""
+        return self._kept.span_ns
+
+    def report(self, begin_ns: int | None = None) -> Report:
+        """On what is kept, or on what of it ended after `begin_ns`. Raises ``InputError`` where that is nothing."""
+        return self._kept.report(begin_ns)
+
+    def packets(self, span_ns: tuple[int, int], report: Report) -> Callable[[Path], str]:
+        """Two captures, the server's on the client's clock: with them `nfslat` can be run as on any other two."""
+        begin_ns, end_ns = span_ns
+        clock, later_ns = report.clock, self._later_ns
+        theta_ns = None if clock is None or clock.theta_ms is None else round(clock.theta_ms * 1e6)
+        server = begin_ns - later_ns, end_ns - later_ns
+
+        def write(folder: Path) -> str:
+            written = [
+                self._windows["server"].write_packets(folder / "server.pcapng", server, -(theta_ns or 0), "server"),
+                self._windows["client"].write_packets(folder / "client.pcapng", span_ns, 0, "client"),
+            ]
+            said = f"{sum(one.packets for one in written):,} packets"
+            if theta_ns is None:
+                said += ", each capture on its own clock"
+            firsts = [one.first_ns + more for one, more in zip(written, (later_ns, 0), strict=True) if one.packets]
+            if firsts and max(firsts) > begin_ns + _SOON_NS * 3:
+                said += f", from {iso(max(firsts))[11:19]} UTC on: earlier ones were no longer held (--ring)"
+            return said
+
+        return write
 
     def close(self) -> None:
         """No more is read."""
-        for one in self._windows:
+        for one in self._windows.values():
             one.close()
 
 

@@ -119,17 +119,16 @@ class Counts:
             self._halves[state] = longer(self._halves[state], np.bincount(conns))
 
     def fresh(self) -> Self:
-        """Of no window, and of the same capture: what was learned of its clocks stays."""
+        """Of no window, and of the same capture: what is known of its clocks and connections stays."""
         new = type(self)(self._role, self._srt, self.filters)
+        new.source, new.files, new.connections, new._tcp = self.source, self.files, self.connections, self._tcp
         new._has_one_clock, new._ran_ns = self._has_one_clock, self._ran_ns
         return new
 
     @classmethod
     def merge(cls, some: Sequence[Self]) -> Self:
         """Of all of their windows, in their order. Raises ``IndexError`` where there are none."""
-        whole, last = some[-1].fresh(), some[-1]
-        whole.source, whole.files, whole.connections = last.source, last.files, last.connections
-        whole._tcp = last._tcp
+        whole = some[-1].fresh()
         for one in some:
             whole.ops += one.ops
             whole._asked_for += one._asked_for

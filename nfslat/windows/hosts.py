@@ -80,10 +80,9 @@ class Hosts:
 
     def _join(self, now: _Pair) -> None:
         ends = now.pair.client, now.pair.server
-        if ends in self._pairs:
-            self._pairs[ends].join(now)
-        else:
-            self._pairs[ends] = now
+        if ends not in self._pairs:
+            self._pairs[ends] = _Pair(now.pair)  # its own: `now` may be joined with others, too
+        self._pairs[ends].join(now)
 
     def told(self) -> tuple[list[model.HostPair], list[PairTold]]:
         """As `nfslat.pipeline.pairs_of`; nothing where there is only one."""

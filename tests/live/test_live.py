@@ -22,9 +22,10 @@ from live_captures import pairs_of
 from nfslat import api
 from nfslat.cli.main import main
 from nfslat.errors import InputError
+from nfslat.live.course import followed
 from nfslat.live.rows import SCHEMA, Row, row_of
 from nfslat.live.text import Lines
-from nfslat.live.watch import report_of
+from nfslat.live.watch import Stretch, report_of
 from nfslat.select import Filters, select
 from nfslat.windows.analysed import analysed
 from nfslat.windows.gaps import Gaps
@@ -195,8 +196,9 @@ def test_captures_of_different_traffic() -> None:
 def test_a_stretch_of_no_length() -> None:
     """Where a clock was set back a stretch may end when it begins: its rates are no reason to fail."""
     (pair,) = pairs_of(SERVER, CLIENT, 3600.0)
-    row = _of(dataclasses.replace(pair, begin_ns=pair.end_ns))
-    assert json.loads(row.as_json())["ops"] == row.ops > 0
+    pair = dataclasses.replace(pair, begin_ns=pair.end_ns)
+    row = _of(pair)
+    assert json.loads(Stretch(pair, row, None, None).as_json())["ops"] == row.ops > 0
 
 
 def test_what_the_client_alone_shows() -> None:
@@ -211,34 +213,39 @@ def test_what_the_client_alone_shows() -> None:
     assert (alone.outcome, alone.server_ms) == ("undecided", None)
 
 
-def test_one_capture_is_not_enough(capsys: pytest.CaptureFixture[str]) -> None:
+def test_three_captures_are_too_many(capsys: pytest.CaptureFixture[str]) -> None:
     """It says what it takes."""
-    assert main(["live", str(CLIENT)]) == 2
-    assert capsys.readouterr().err == "nfslat: live takes two captures, SERVER and CLIENT; 1 given\n"
+    assert main(["live", str(CLIENT), str(CLIENT), str(CLIENT)]) == 2
+    told = "nfslat: live takes two captures, SERVER and CLIENT, or one of either host; 3 given\n"
+    assert capsys.readouterr().err == told
 
 
-def _row(**changes: object) -> Row:
-    first = _of(pairs_of(SERVER, CLIENT, 3600.0)[0])
-    return Row(**{**vars(first), **changes})
+def _stretch(**changes: object) -> Stretch:
+    first = pairs_of(SERVER, CLIENT, 3600.0)[0]
+    return Stretch(first, Row(**{**vars(_of(first)), **changes}), None, None)
 
 
 def test_what_is_not_known_is_a_dash() -> None:
     """Without an op in both captures there is no layer; without any op the stretch is idle."""
     nothing = dict.fromkeys("network_ms server_ms queue_ms in_flight lost_segments".split())
-    unknown = _row(outcome="undecided", cause=None, **nothing)
+    unknown = _stretch(outcome="undecided", cause=None, **nothing)
     *_, line = Lines(80).of(unknown)
     assert line.split()[5:] == ["-", "-", "-", "-", "cannot", "tell"]
-    idle = _row(ops=0, ops_per_s=0.0, client_ms=None, client_p99_ms=None, outcome="undecided", cause=None, **nothing)
+    nothing |= dict.fromkeys(["client_ms", "client_p99_ms"])
+    idle = _stretch(ops=0, ops_per_s=0.0, outcome="undecided", cause=None, **nothing)
     *_, line = Lines(80).of(idle)
     assert line.split()[3:] == ["-"] * 6 + ["idle"]
     assert list(Lines(80).end()) == ["no operation ended while nfslat looked"]
 
 
 def test_headings_come_again() -> None:
-    """As in vmstat, and a cause that goes on is said once; one that comes again is said again."""
+    """As in vmstat. A cause that goes on is said once, with one stretch without it, too; its end is said, and when it
+    comes again, that."""
     lines = Lines(80)
-    fault, healthy = _row(), _row(outcome="no-fault", cause=None)
-    printed = [line for row in [fault] * 25 + [healthy, fault] for line in lines.of(row)]
+    fault, healthy = _stretch(), _stretch(outcome="no-fault", cause=None)
+    shown = [fault] * 22 + [healthy, fault, healthy, healthy, fault]
+    printed = [line for stretch in followed(shown) for line in lines.of(stretch)]
     assert sum(line.startswith("time ") for line in printed) == 2
     assert sum("Calls queue in the server" in line for line in printed) == 2
-    assert [line for line in lines.end() if line.startswith("server-threads: 26 stretches")]
+    assert sum("server-threads has ended: " in line for line in printed) == 1
+    assert [line for line in lines.end() if line.startswith("server-threads: 24 stretches")]

@@ -1,5 +1,7 @@
 //! A capture in windows, as Python sees it (`nfslat/decode/windows.py`): a thread decodes, and waits for who takes them.
 
+use std::io::{BufWriter, Write};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -12,7 +14,9 @@ use super::{File, Job, failure, of_files, open};
 use crate::apart::Turns;
 use crate::capture::{self, Error};
 use crate::compound::Ranks;
-use crate::windows::{Window, decode_windows};
+use crate::decoder::Wanted;
+use crate::ring::{Ring, Written};
+use crate::windows::{Live, Window, decode_windows};
 
 enum Told {
     Window(Box<Window>),
@@ -26,6 +30,7 @@ pub(super) struct Windows {
     /// What came while nobody took it.
     next: Mutex<Option<Told>>,
     files: Mutex<Vec<Py<File>>>,
+    live: Option<Arc<Live>>,
 }
 
 const POLL: Duration = Duration::from_millis(50);
@@ -47,7 +52,8 @@ impl Windows {
 #[pymethods]
 impl Windows {
     #[new]
-    #[pyo3(signature = (paths, width_ns, nfs_ranks, callback_ranks, action_rank, job))]
+    #[pyo3(signature = (paths, width_ns, nfs_ranks, callback_ranks, action_rank, job, segments = 0, ring_bytes = None))]
+    #[allow(clippy::too_many_arguments, reason = "Python gives them by name")]
     fn new(
         paths: Vec<std::path::PathBuf>,
         width_ns: i64,
@@ -55,17 +61,22 @@ impl Windows {
         callback_ranks: Vec<u8>,
         action_rank: u8,
         job: &Job,
+        segments: u8,
+        ring_bytes: Option<usize>,
     ) -> Windows {
+        let wanted = [Wanted::None, Wanted::Some, Wanted::All][usize::from(segments.min(2))];
+        let live = ring_bytes.map(|bytes| Arc::new(Live::new(bytes)));
+        let how = (wanted, live.clone());
         let progress = Arc::clone(&job.0);
         let ranks = Ranks { nfs: nfs_ranks, callback: callback_ranks, action: action_rank };
         // One waits while the next is made: no more than two are in memory, beside that which is looked at.
         let (sender, told) = sync_channel(1);
         thread::spawn(move || {
             let hand = |window| sender.send(Told::Window(Box::new(window))).is_ok();
-            let done = decode_windows(paths.iter().map(open), ranks, width_ns, &progress, hand);
+            let done = decode_windows(paths.iter().map(open), ranks, width_ns, how, &progress, hand);
             let _ = sender.send(Told::End(done)); // whoever asked may have gone
         });
-        Windows { told: Mutex::new(Some(told)), next: Mutex::default(), files: Mutex::default() }
+        Windows { told: Mutex::new(Some(told)), next: Mutex::default(), files: Mutex::default(), live }
     }
 
     /// Is there something to take, after so long at most?
@@ -82,8 +93,9 @@ impl Windows {
         }
     }
 
-    /// When the next window began and ended, and what ended in it; None when there is no more.
-    fn take(&self, py: Python<'_>) -> PyResult<Option<(i64, i64, Found)>> {
+    /// When the next window began and ended, whether numbers behind it are others, and what ended in it; None when there
+    /// is no more.
+    fn take(&self, py: Python<'_>) -> PyResult<Option<(i64, i64, bool, Found)>> {
         // A capture that is still being made may bring nothing for long, and Ctrl-C is to be heard meanwhile.
         let told = loop {
             match py.detach(|| self.wait()) {
@@ -93,10 +105,10 @@ impl Windows {
         };
         match told {
             Some(Told::Window(window)) => {
-                let Window { begin_ns, end_ns, contents } = *window;
+                let Window { begin_ns, end_ns, contents, is_last } = *window;
                 let is_cut = contents.counts.captured_bytes < contents.counts.wire_bytes;
                 let found = Found::new(py, contents, Turns::default(), is_cut, Vec::new())?;
-                Ok(Some((begin_ns, end_ns, found)))
+                Ok(Some((begin_ns, end_ns, is_last, found)))
             }
             Some(Told::End(done)) => {
                 let files = of_files(py, done.map_err(failure)?)?;
@@ -113,5 +125,50 @@ impl Windows {
     #[getter]
     fn files(&self, py: Python<'_>) -> Vec<Py<File>> {
         self.files.lock().map(|files| files.iter().map(|file| file.clone_ref(py)).collect()).unwrap_or_default()
+    }
+
+    /// Time of the newest packet that was read; None without one, and where nobody looks on.
+    #[getter]
+    fn newest_ns(&self) -> Option<i64> {
+        let newest_ns = self.live.as_ref()?.newest_ns.load(Ordering::Relaxed);
+        (newest_ns > i64::MIN).then_some(newest_ns)
+    }
+
+    /// Has the decoder seen so much that it should be replaced?
+    #[getter]
+    fn is_worn(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| live.is_worn.load(Ordering::Relaxed))
+    }
+
+    /// Replace it with the first packet from then on.
+    fn renew(&self, t_ns: i64) {
+        if let Some(live) = &self.live {
+            live.renew_ns.store(t_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// Write what the ring holds of a time as pcapng, with times that are so much later: packets, and the times of the
+    /// first and the last of them as they were captured.
+    fn write_packets(
+        &self,
+        py: Python<'_>,
+        path: std::path::PathBuf,
+        begin_ns: i64,
+        end_ns: i64,
+        later_ns: i64,
+        name: &str,
+    ) -> PyResult<(u64, i64, i64)> {
+        let written = py.detach(|| -> std::io::Result<Written> {
+            let mut out = BufWriter::new(std::fs::File::create(path)?);
+            let ring = self.live.as_ref().and_then(|live| live.ring.lock().ok());
+            let held = ring.and_then(|mut ring| ring.as_mut().map(Ring::held));
+            let written = match held {
+                Some(held) => held.write(&mut out, begin_ns, end_ns, later_ns, name)?,
+                None => Written::default(),
+            };
+            out.flush()?;
+            Ok(written)
+        })?;
+        Ok((written.packets, written.first_ns, written.last_ns))
     }
 }

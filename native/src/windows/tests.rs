@@ -16,7 +16,7 @@ fn windows(frames: &[Vec<u8>], gaps: &[i64], width_ns: i64) -> (Vec<Window>, Dec
         found.push(window);
         true
     };
-    let mut windows = Windows::new(ranks().clone(), width_ns, hand);
+    let mut windows = Windows::new(ranks().clone(), width_ns, None, hand);
     let mut t_ns = 1_000_000 * MS;
     for (frame, gap) in frames.iter().zip(gaps.iter().cycle()) {
         t_ns += gap * MS;
@@ -69,7 +69,7 @@ fn gaps() {
 /// Who has enough is handed no more, and the reading ends.
 #[test]
 fn enough() {
-    let mut windows = Windows::new(ranks().clone(), 1000 * MS, |_| false);
+    let mut windows = Windows::new(ranks().clone(), 1000 * MS, None, |_| false);
     let frame = tcp((10, 700), SERVER).data(&record(&read(1, 0, 512))).frame();
     for second in 0..20 {
         let t_ns = second * 1000 * MS;
@@ -77,4 +77,32 @@ fn enough() {
         Take::packet(&mut windows, &packet);
     }
     assert!(matches!(windows.full(), Some(Error::Stopped)));
+}
+
+/// A decoder that is replaced in mid-capture hands out all that it has, says so, and nothing is lost or counted twice.
+#[test]
+fn a_decoder_is_replaced() {
+    let (mut found, mut renewed) = (Vec::new(), 0);
+    let hand = |window: Window| {
+        renewed += usize::from(window.is_last);
+        found.push((window.begin_ns, window.end_ns, window.contents.counts.kinds.iter().sum::<u64>()));
+        true
+    };
+    let live = Arc::new(Live::new(1 << 20));
+    let mut windows = Windows::new(ranks().clone(), 1000 * MS, Some(Arc::clone(&live)), hand);
+    let frame = [0; 60];
+    for number in 0..100 {
+        let packet = Packet { t_ns: number * 100 * MS, link: 1, captured: &frame, wire_len: 60, interface: 0, id: 0 };
+        Take::packet(&mut windows, &packet);
+        if number == 42 {
+            live.renew_ns.store(5_550 * MS, Ordering::Relaxed);
+        }
+    }
+    assert_eq!(windows.packets(), 100);
+    windows.end();
+    assert_eq!(renewed, 1);
+    assert_eq!(found.iter().map(|one| one.2).sum::<u64>(), 100);
+    assert!(found.windows(2).all(|pair| pair[0].1 == pair[1].0), "{found:?}");
+    assert!(found.iter().any(|one| one.1 == 5_600 * MS));
+    assert_eq!(live.newest_ns.load(Ordering::Relaxed), 9_900 * MS);
 }

@@ -51,7 +51,7 @@ function _shtab_nfslat_using
 end
 
 set -g _shtab_nfslat_commands capture show extract diff fleet series live transport packets stack tune
-set -g _shtab_nfslat_opts_with_value --after --app-ms --array-size --before --by --bytes --check --client --client-addr --client-interface --client-ms --client-snapshot --client-system --completion --csv --dir --end --engine --ethernet-header --evidence --fail-on --fetch-header --files --html --interval --ip-tcp-header --json --keep-free-mb --manifest --max-cpu --max-mb --metrics --metrics-port --missed --mss --name-encoding --nfs --op --ops-parquet --out --parquet --perfetto --png --port --row --rows --rpc-header --rsize --rtt-ms --runs --scheduler --sdu --sdu-header --seconds --sections --server --server-addr --server-interface --server-ms --server-snapshot --server-system --sessions --show --slo --slots --slowest --snaplen --split --sqlnet-trace --srt --ssh --start --storage-ms --stream --thread-ms --threads --tls-ca-file --tls-cert --tls-key --top --unit --what-if --window --worker-memory --workers --wsize --xid
+set -g _shtab_nfslat_opts_with_value --after --app-ms --array-size --at-most --baseline --before --by --bytes --check --client --client-addr --client-interface --client-ms --client-snapshot --client-system --completion --csv --dir --end --engine --ethernet-header --evidence --exec --fail-on --fetch-header --files --html --interval --ip-tcp-header --json --json-report --keep --keep-free-mb --manifest --max-cpu --max-mb --metrics --metrics-port --missed --mss --name-encoding --nfs --op --ops-parquet --out --parquet --perfetto --png --port --ring --row --rows --rpc-header --rsize --rtt-ms --runs --scheduler --sdu --sdu-header --seconds --sections --server --server-addr --server-interface --server-ms --server-snapshot --server-system --sessions --show --slo --slots --slowest --snaplen --split --sqlnet-trace --srt --ssh --start --storage-ms --stream --thread-ms --threads --tls-ca-file --tls-cert --tls-key --top --unit --what-if --when --window --worker-memory --workers --wsize --xid
 
 complete -c nfslat -e
 complete -c nfslat -f
@@ -203,6 +203,7 @@ complete -c nfslat -n '_shtab_nfslat_using diff' -l split -x -d 'compare one run
 complete -c nfslat -n '_shtab_nfslat_using diff' -l check -x -d 'exit status 1 where B exceeds A by more: mean=10%, READ.p99=5ms, server.mean=20%; repeatable'
 complete -c nfslat -n '_shtab_nfslat_using diff' -l json -xka "(__fish_complete_path (commandline -ct))" -d 'write the answer as JSON to FILE; - is standard output'
 complete -c nfslat -n '_shtab_nfslat_using diff' -l engine -xka "native tshark" -d 'what decodes captures: nfslat'"'"'s own decoder or Wireshark'"'"'s tshark'
+complete -c nfslat -n '_shtab_nfslat_using diff' -l transport -d 'compare TCP conversations, NFS or not: the one with most packets of each run (with --port: of the port)'
 complete -c nfslat -n '_shtab_nfslat_using diff' -s q -l quiet -d 'no progress bar'
 complete -c nfslat -n '_shtab_nfslat_using diff' -l op -x -d 'operations, for example READ,WRITE'
 complete -c nfslat -n '_shtab_nfslat_using diff' -l client-addr -x -d 'NFS client; repeatable'
@@ -271,9 +272,19 @@ complete -c nfslat -n '_shtab_nfslat_using live' -l client-interface -x -d 'wher
 complete -c nfslat -n '_shtab_nfslat_using live' -l interval -x -d 'seconds of a stretch (10)'
 complete -c nfslat -n '_shtab_nfslat_using live' -l metrics -xka "(__fish_complete_path (commandline -ct))" -d 'keep OpenMetrics in FILE, for the textfile collector of node_exporter'
 complete -c nfslat -n '_shtab_nfslat_using live' -l metrics-port -x -d 'serve them on port N of localhost, for Prometheus to scrape'
+complete -c nfslat -n '_shtab_nfslat_using live' -l screen -d 'a screen of the terminal: layers over time, what began and ended'
 complete -c nfslat -n '_shtab_nfslat_using live' -l json -xka "(__fish_complete_path (commandline -ct))" -d 'write a line of JSON for each stretch to FILE; - is standard output'
+complete -c nfslat -n '_shtab_nfslat_using live' -l when -x -d 'when it is met, say so, and write: fault, fault=server-threads, '"'"'READ.p99>20ms for 30s'"'"', '"'"'network>5ms and ops/s>100'"'"'; repeatable'
+complete -c nfslat -n '_shtab_nfslat_using live' -l out -xka "(__fish_complete_directories)" -d 'write there, for each such moment, the report (text, page, JSON) and the packets of both hosts; SIGUSR1 writes all that is kept'
+complete -c nfslat -n '_shtab_nfslat_using live' -l at-most -x -d 'so many moments in 24 hours (10)'
+complete -c nfslat -n '_shtab_nfslat_using live' -l exec -x -d 'run it in a shell for each moment, with the verdict as JSON on standard input'
+complete -c nfslat -n '_shtab_nfslat_using live' -l keep -x -d 'keep figures of so long for a report (10m)'
+complete -c nfslat -n '_shtab_nfslat_using live' -l ring -x -d 'keep so many bytes of the newest packets in memory (256M with --out, or with one capture)'
+complete -c nfslat -n '_shtab_nfslat_using live' -l html -xka "(__fish_complete_path (commandline -ct))" -d 'at the end, write the report on what is kept as a page'
+complete -c nfslat -n '_shtab_nfslat_using live' -l json-report -xka "(__fish_complete_path (commandline -ct))" -d 'the same as JSON, as nfslat --json writes it'
+complete -c nfslat -n '_shtab_nfslat_using live' -l baseline -x -d 'say what is new since this report (JSON)'
 complete -c nfslat -n '_shtab_nfslat_using live' -l overwrite -d 'replace files that nfslat did not write as the same kind of output'
-complete -c nfslat -n '_shtab_nfslat_using live; and test $_shtab_nfslat_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'SERVER, then CLIENT: files, FIFOs, one of them -'
+complete -c nfslat -n '_shtab_nfslat_using live; and test $_shtab_nfslat_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'SERVER, then CLIENT: files, FIFOs, one of them -; or one of them, and the other host is inferred'
 complete -c nfslat -n '_shtab_nfslat_using; and test $_shtab_nfslat_npos -eq 0' -a transport -d 'What TCP did to any conversation, NFS or not (Oracle Data Guard, SQL*Net, SQL'
 complete -c nfslat -n '_shtab_nfslat_using transport' -s h -l help -d 'show this help message and exit'
 complete -c nfslat -n '_shtab_nfslat_using transport' -l port -x -d 'of either end; repeatable'

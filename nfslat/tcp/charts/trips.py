@@ -10,8 +10,8 @@ from nfslat.report.charts.chart import Chart
 from nfslat.report.charts.style import INK, PLAIN, log_axis, rule
 from nfslat.report.text_layout import count_of
 from nfslat.tcp.charts.axes import COSTS, DATA, Board, Clock, dots, extremes, most, slopes, thinned, upright
+from nfslat.tcp.graphs import Graphs, LateAck, WayGraphs
 from nfslat.tcp.model import Detail
-from nfslat.tcp.pictures import Graphs, LateAck, WayGraphs
 from nfslat.tcp.rounds import HeldBack
 
 _FAR = 60  # typical ones: where the highest is above so many, the axis is a logarithm
@@ -29,12 +29,12 @@ def trips_chart(one: Detail, graphs: Graphs, name: str, title: str) -> list[Char
             trips_lane(board, way, one.waits.rounds[at].held)
     if not board.found:
         return []
-    said = [text for way in graphs.ways if (text := thinned(way.trips_ms, "round trips", clock))]
     caption = (
         "From each data packet to the first ACK that covers it, by when the data were sent. All data that one delayed "
         "ACK covers wait for it: the later they were sent the shorter, so that round trips fall by a straight line. "
-        "ACKs that come with data hold the time of the application that sends these. " + " ".join(said)
-    ).rstrip()
+        "ACKs that come with data hold the time of the application that sends these."
+        + thinned([way.trips_ms for way in graphs.ways], "round trips", clock)
+    )
     alt = "Round trips over time. " + " ".join(map(_said, graphs.ways))
     spec, height = board.spec(alt)
     return [Chart(f"trips-{name}", title, caption, alt, spec, height + 50, "trips")]

@@ -1,0 +1,188 @@
+"""Options of `nfslat live` on what is kept of the last minutes, and when it is written -> what keeps and writes."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nfslat.cli.arguments import a_count, a_duration
+from nfslat.errors import UsageError
+
+if TYPE_CHECKING:
+    from nfslat.decode.capture import Source
+    from nfslat.decode.tools import Tools
+    from nfslat.live.baseline import Baseline
+    from nfslat.live.conditions import Condition
+    from nfslat.live.moments import Moments
+    from nfslat.live.watch import Watched
+
+_KEEP_S, _RING, _AT_MOST = 600.0, 256 << 20, 10
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_BYTES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What it takes."""
+    group = parser.add_argument_group("the moments that matter")
+    group.add_argument(
+        "--when",
+        metavar="CONDITION",
+        action="append",
+        default=[],
+        help="when it is met, say so, and write: fault, fault=server-threads, 'READ.p99>20ms for 30s', 'network>5ms "
+        "and ops/s>100'; repeatable",
+    )
+    group.add_argument(
+        "--out",
+        metavar="DIR",
+        help="write there, for each such moment, the report (text, page, JSON) and the packets of both hosts; SIGUSR1 "
+        "writes all that is kept",
+    )
+    group.add_argument(
+        "--at-most", type=a_count, metavar="N", default=_AT_MOST, help=f"so many moments in 24 hours ({_AT_MOST})"
+    )
+    group.add_argument(
+        "--exec",
+        metavar="COMMAND",
+        help="run it in a shell for each moment, with the verdict as JSON on standard input",
+    )
+    group.add_argument(
+        "--keep", type=_a_span, metavar="TIME", default=_KEEP_S, help="keep figures of so long for a report (10m)"
+    )
+    group.add_argument(
+        "--ring",
+        type=_a_size,
+        metavar="SIZE",
+        help="keep so many bytes of the newest packets in memory (256M with --out, or with one capture)",
+    )
+    group.add_argument("--html", metavar="FILE", help="at the end, write the report on what is kept as a page")
+    group.add_argument("--json-report", metavar="FILE", help="the same as JSON, as nfslat --json writes it")
+    group.add_argument("--baseline", metavar="REPORT", help="say what is new since this report (JSON)")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the options say."""
+
+    options: argparse.Namespace
+    conditions: list[Condition]
+    baseline: Baseline | None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is read, and what writes what is kept of it."""
+
+    watch: Watched
+    moments: Moments
+    end: Callable[[], None]  # writes what is written at the end
+    ask: Callable[[], str]  # for a report on what is kept, which comes soon; says where
+
+
+def asked(options: argparse.Namespace) -> Asked:
+    """Raises ``UsageError`` for what makes no sense, and ``InputError`` for a baseline that cannot be read."""
+    from nfslat.live.baseline import Baseline
+    from nfslat.live.conditions import parse_condition
+
+    folder = None if options.out is None else Path(options.out)
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise UsageError(f"--out {folder}: is a file; name a folder, which is made if it is not there")
+    if options.exec is not None and not options.when:
+        raise UsageError("--exec runs a command when a condition is met: name it with --when")
+    conditions = [parse_condition(one) for one in options.when]
+    baseline = None if options.baseline is None else Baseline(options.baseline)
+    return Asked(options, conditions, baseline)
+
+
+def opened(asked: Asked, sources: Sequence[Source], tools: Callable[[], Tools], tell: Callable[[str], None]) -> Kept:
+    """Reading begins. `tell` has a line for the user."""
+    from nfslat.live.moments import Moments
+    from nfslat.live.one import WatchOne
+    from nfslat.live.told import Command
+    from nfslat.live.watch import Watch
+    from nfslat.model.units import NS_PER_S
+
+    options = asked.options
+    wants_packets = options.out is not None or len(sources) == 1
+    ring_bytes = options.ring or (_RING if wants_packets else 0)
+    width_ns, keep_ns = (round(one * NS_PER_S) for one in (options.interval, options.keep))
+    is_asked = [False]
+    moments: list[Moments] = []
+
+    def idle() -> None:
+        if is_asked[0]:
+            is_asked[0] = False
+            moments[0].now()
+
+    watch: Watched
+    if len(sources) == 1:
+        watch = WatchOne(sources[0], tools, width_ns, keep_ns=keep_ns, ring_bytes=ring_bytes, idle=idle)
+    else:
+        watch = Watch(sources, tools, width_ns, keep_ns=keep_ns, ring_bytes=ring_bytes, idle=idle)
+    command = None if options.exec is None else Command(options.exec)
+    folder = None if options.out is None else Path(options.out)
+    moments.append(
+        Moments(
+            watch,
+            asked.conditions,
+            folder,
+            at_most=options.at_most,
+            command=command,
+            baseline=asked.baseline,
+            tell=tell,
+        )
+    )
+    if folder is not None:
+        signal.signal(signal.SIGUSR1, lambda *_: is_asked.__setitem__(0, True))
+
+    def end() -> None:
+        moments[0].end()
+        _write(options, watch, asked.baseline)
+
+    def ask() -> str:
+        if folder is None:
+            return "--out DIR says where a report is written"
+        is_asked[0] = True
+        return f"a report on what is kept is written to {folder}"
+
+    return Kept(watch, moments[0], end, ask)
+
+
+def _write(options: argparse.Namespace, watch: Watched, baseline: Baseline | None) -> None:
+    """What is asked for at the end."""
+    from nfslat.export.output import Kind, output
+
+    if options.html is None and options.json_report is None:
+        return
+    report = watch.report()
+    report = report if baseline is None else baseline.told(report)
+    with output(options.json_report, Kind.JSON, options.captures, overwrite=options.overwrite) as out:
+        if out is not None:
+            report.write_json(out)
+    with output(options.html, Kind.HTML, options.captures, overwrite=options.overwrite) as out:
+        if out is not None:
+            from nfslat.report.html import page
+
+            out.write(page.render(report))
+
+
+def _a_span(text: str) -> float:
+    """A stretch of time, in seconds."""
+    unit = _UNITS.get(text[-1:])
+    try:
+        return a_duration(text) if unit is None else a_duration(text[:-1]) * unit
+    except argparse.ArgumentTypeError as problem:
+        raise argparse.ArgumentTypeError(f"{text!r}: give a time, for example 10m or 600s") from problem
+
+
+def _a_size(text: str) -> int:
+    """Bytes."""
+    found = re.fullmatch(r"(\d{1,12})([KMG])", text)
+    if found is None or int(found[1]) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: give a size, for example 256M or 2G")
+    return int(found[1]) * _BYTES[found[2]]

@@ -1,0 +1,107 @@
+"""Causes that begin and end while somebody watches: each is named soon, and so is its end; the moment is written, and
+plain `nfslat` finds the same cause in it."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from captures import SHARED, needs_captures, needs_native
+from spliced import spliced
+
+from nfslat import api
+from nfslat.cli.main import main
+from nfslat.live.course import Lasting
+from nfslat.model.units import NS_PER_S
+from nfslat.windows.pairs import Pair
+
+pytestmark = needs_native
+_HEALTHY = "lab/a_v3_baseline"
+_CAUSES = {
+    "lab/b_v3_nfsd_threads2": "server-threads",
+    "lab/d_v3_netdelay5": "net-delay",
+    "lab/e_v3_slow_storage": "server-storage",
+    "lab/d4_v3_loss2_full": "net-loss",
+    "lab2/disk_stalls": "server-slow-ops",
+    "lab/n_v3_nfsd_restart": "reconnect",
+}
+_INTERVAL_S = 2
+
+
+def _pair(name: str) -> tuple[Path, Path]:
+    server, client = (next((SHARED / name).glob(f"{side}.pcap*")) for side in ("server", "client"))
+    return server, client
+
+
+def _ns(moment: str) -> int:
+    return round(datetime.fromisoformat(moment[:26] + "+00:00").timestamp() * 1e9)
+
+
+def _live(tmp_path: Path, names: list[str], *options: str) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
+    server, client, spans = spliced([_pair(name) for name in names], tmp_path)
+    out = tmp_path / "live.jsonl"
+    arguments = ["live", str(server), str(client), "--interval", str(_INTERVAL_S), "--json", str(out), *options]
+    assert main(arguments) == 0
+    return [json.loads(line) for line in out.read_text().splitlines()], spans
+
+
+@needs_captures
+@pytest.mark.parametrize(("name", "cause"), _CAUSES.items())
+def test_it_is_named_when_it_begins_and_when_it_ends(name: str, cause: str, tmp_path: Path) -> None:
+    """Each within two stretches of time with operations; before and after it nothing is at fault. The packets of the
+    moment, read by plain `nfslat`, have the cause that live named."""
+    out = tmp_path / "out"
+    rows, spans = _live(tmp_path, [_HEALTHY, name, _HEALTHY], "--when", "fault", "--out", str(out))
+    begin_ns, end_ns = spans[1]
+    began = [(row, one) for row in rows for one in row["began"]]
+    ((row, _),) = [(row, one) for row, one in began if one["what"] == cause]
+    assert all(begin_ns <= _ns(one["end"]) and _ns(one["begin"]) <= end_ns for _, one in began)
+    busy = [one for one in rows if one["ops"] >= 20 and _ns(one["end"]) > _injected_ns(name, begin_ns)]
+    assert row in busy[:3]  # the first one holds the border
+    ((last, over),) = [(row, one) for row in rows for one in row["ended"] if one["what"] == cause]
+    after = [one for one in rows if one["ops"] and _ns(one["begin"]) >= _ns(over["end"])]
+    assert after.index(last) < 2
+    folders = sorted(out.iterdir())
+    assert len(folders) == len(began) == 1
+    files = {"client.pcapng", "report.html", "report.json", "report.txt", "server.pcapng"}
+    assert {one.name for one in folders[0].iterdir()} == files
+    found = api.correlate(folders[0] / "server.pcapng", folders[0] / "client.pcapng")
+    assert found.verdict is not None
+    assert found.verdict.cause == cause
+    assert json.loads((folders[0] / "report.json").read_text())["verdict"]["cause"] == cause
+    clock = found.summary.clock
+    assert clock is not None
+    assert clock.theta_ms == pytest.approx(0.0, abs=1.0)
+
+
+def _injected_ns(name: str, begin_ns: int) -> int:
+    """Two captures begin before their cause does."""
+    return begin_ns + {"lab2/disk_stalls": 6, "lab/n_v3_nfsd_restart": 5}.get(name, 0) * NS_PER_S
+
+
+def _stretch(second: int) -> Pair:
+    return Pair(second * NS_PER_S, (second + 1) * NS_PER_S, None, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("shown", "for_s", "begins", "ends"),
+    [
+        ("01110000", 0, [1], [5]),
+        ("0110110100", 0, [1], [9]),
+        ("0110110100", 2, [2], [9]),
+        ("0101010", 2, [], []),
+        ("1100110011", 0, [0, 4, 8], [3, 7]),
+    ],
+)
+def test_what_lasts(shown: str, for_s: int, begins: list[int], ends: list[int]) -> None:
+    """It begins when it was there for so long without a break, and ends with the second stretch without it."""
+    lasting, began, ended = Lasting("it", for_s * NS_PER_S), [], []
+    for second, one in enumerate(shown):
+        if lasting.began(_stretch(second), holds=one == "1"):
+            began.append(second)
+        if lasting.ended(holds=one == "1") is not None:
+            ended.append(second)
+    assert (began, ended) == (begins, ends)
