@@ -100,7 +100,7 @@ def _way(shared: Shared, direction: int) -> WayStretches:
         waited[limit] = InParts(tuple(to_ms(limits[:, place]).tolist()), tuple(seconds.tolist()), float(ms @ ms))
     busy = np.isin(split.limit, [LIMITS.index(limit) for limit in BUSY])
     busy_s = to_s(limits[:, [LIMITS.index(limit) for limit in BUSY]].sum(axis=1))
-    # What goes out where a sender has had nothing to send ends no busy time: its own bytes are no measure of the path.
+    # A packet is what the time in front of it ended with: the first after an application's silence ends no busy time.
     in_busy = np.isin(np.searchsorted(begins, new_at, side="right") - 1, np.flatnonzero(busy) + 1)
     return WayStretches(
         round_trips_ms=_of(packets.t_ns[samples.sent] - begin, to_ms(samples.rtt_ns), span),

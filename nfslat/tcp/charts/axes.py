@@ -9,7 +9,7 @@ from typing import Any
 
 from nfslat.report.charts import legend
 from nfslat.report.charts.chart import Spec
-from nfslat.report.charts.style import COLOUR, CULPRIT, INK, PLAIN, Lane, channel, heading, lane, lanes, tips, words
+from nfslat.report.charts.style import COLOUR, CULPRIT, PLAIN, Lane, channel, heading, lane, lanes, tips
 from nfslat.report.text_layout import count, visible
 from nfslat.tcp.graphs import Graphs
 from nfslat.tcp.thinned import Thinned
@@ -81,7 +81,6 @@ class Board:
     ) -> Lane:
         """A lane with its title and its legend above it."""
         keys_px = legend.height(keys) if keys else 0
-        # A legend above marks of its lane: nothing lies over it.
         one = lane(
             self.top + HEAD_PX + keys_px, LANE_PX, axis, domain, {"tickCount": 5, "grid": True, **ticks}, **scale
         )
@@ -178,11 +177,6 @@ def line(values: Sequence[dict[str, float]], clock: Clock, one: Lane, name: str,
         "mark": {"type": "line", "interpolate": "step-after", "tooltip": None, **look},
         "encoding": {"x": {**clock.x, "field": "at"}, "y": one.at(name)},
     }
-
-
-def no_data(one: Lane, text: str) -> Spec:
-    """Words where nothing is to be drawn."""
-    return words(text, {"value": 4}, {"value": one.top + 16}, fontSize=11, color=INK)
 
 
 def thinned(of: Sequence[Thinned], nouns: str, clock: Clock) -> str:
