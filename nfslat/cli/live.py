@@ -93,7 +93,7 @@ def _screen(options: argparse.Namespace, out: TextIO) -> type[Screen] | None:
     """Where it was asked for. Raises ``UsageError`` where it cannot be had."""
     if not options.screen:
         return None
-    if not out.isatty() or not sys.stdin.isatty():
+    if not (out.isatty() and sys.stdin.isatty() and sys.stderr.isatty()):  # it draws on standard error
         raise UsageError("--screen needs a terminal; without it there are lines")
     if options.json == "-":
         raise UsageError("--screen and --json - are both for the terminal; give --json a file")
@@ -150,6 +150,11 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             out.writelines(f"{line}\n" for line in some)
             out.flush()
 
+    def note(text: str) -> None:
+        if options.json == "-":
+            sys.stderr.write(f"nfslat: {text}\n")
+        say(lines.note(text))
+
     def handed_on(stretches: Iterator[Stretch], moments: Moments) -> Iterator[Stretch]:
         for stretch in stretches:
             if metrics is not None:
@@ -164,7 +169,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             del stretch  # before the next one is made
 
     with live_hosts.opened(options) as feeds, open_workspace(feeds.paths, engine="native", quiet=True) as work:
-        tell = feeds.speaker if screen is not None else lambda text: say(lines.note(text))
+        tell = feeds.speaker if screen is not None else note
         kept = live_moments.opened(asked, feeds.named(work.sources), work.engine.tools, tell)
         stretches = handed_on(followed(map(feeds.told, kept.watch), asked.baseline), kept.moments)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import shutil
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -116,7 +117,9 @@ class Moments:
 
     def _say(self) -> None:
         while self._writing and self._writing[0].done():
-            self._tell(self._writing.popleft().result())
+            done = self._writing.popleft()
+            problem = done.exception()  # of which none is a reason to end
+            self._tell(done.result() if problem is None else f"not written: {problem!r}")
         for said in self._command.said() if self._command is not None else ():
             self._tell(said)
 
@@ -143,6 +146,8 @@ def _written(folder: Path, report: Report, packets: Callable[[Path], str]) -> st
         part.rename(place)
     except OSError as problem:
         return f"{folder}: not written: {problem.strerror}"
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
     return f"{place}: report; {said}"
 
 

@@ -254,3 +254,15 @@ def test_one_capture(name: str, inferred: str, tmp_path: Path, capsys: pytest.Ca
     found = api.inspect(folder / "capture.pcapng")
     assert found.verdict is not None
     assert found.verdict.cause == "server-threads"
+
+
+def test_what_cannot_be_written_ends_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder that is a file, a disk that is full: it is said, and the stretches go on."""
+    out = tmp_path / "out"
+    out.mkdir()
+    options = ["--interval", "2", "--when", "fault", "--out", str(out / "no" / "further")]
+    (out / "no").symlink_to("/dev/full")
+    assert main(["live", SERVER, CLIENT, *options]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "not written: Not a directory" in said
+    assert "7 stretches, 671 operations" in said
