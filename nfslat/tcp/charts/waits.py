@@ -31,8 +31,8 @@ def waits_chart(one: Detail, graphs: Graphs, name: str) -> list[Chart]:
         return []
     left = [way for way in graphs.ways if way.waited_count > len(way.waited)]
     caption = "Times in which a sender had data to send and did not send, by what it waited for." + "".join(
-        f" From {way.sender} there are {count(way.waited_count)}: a bar is the higher the larger the share of its time, "
-        "and the long ones are drawn besides."
+        f" From {way.sender} there are {count(way.waited_count)}: a bar is the higher the larger the share of its "
+        "time, and the long ones are drawn besides."
         for way in left
     )
     alt = "What the senders waited for, over time. " + " ".join(_said(way) for way in graphs.ways if way.waited)
