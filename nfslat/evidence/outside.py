@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from nfslat.decode.capture import Bundle
 from nfslat.errors import InputError, UsageError
@@ -17,12 +16,6 @@ from nfslat.model.protocol import DATA_OPS
 from nfslat.model.tables import hosts
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis, Correlation
-
-if TYPE_CHECKING:
-    from nfslat.evidence.nfsd_status import Status
-    from nfslat.evidence.oracle_trace import Wait
-    from nfslat.evidence.strace import Strace
-    from nfslat.evidence.sunrpc_trace import SunrpcTrace
 
 # Which field of `Known` a layer of evidence fills; what the client's kernel says is the application's figure where no
 # other is.
@@ -47,11 +40,7 @@ class Outside:
     sources: tuple[Sequence[Latency], ...] = ()  # of each file, and of each mount of a client
     dated: tuple[Evidence, ...] = ()  # files that say when and where they were measured
     intervals: tuple[tuple[str, Interval], ...] = ()  # of the server, of the client, between two snapshots
-    traces: tuple[tuple[str, SunrpcTrace], ...] = ()  # name of the file, and what is in it
-    logs: tuple[tuple[str, Strace], ...] = ()  # name of the file, and the application's calls in it
-    waits: tuple[tuple[str, tuple[Wait, ...]], ...] = ()  # name of a 10046 trace, and its waits for bytes of files
-    statuses: tuple[tuple[str, Status], ...] = ()  # name of the file, and which calls held threads of the server
-    data_files: Mapping[int, str] = field(default_factory=dict)  # number -> path, as the database has them
+    joined: tuple[Evidence, ...] = ()  # files on single operations
     unused: tuple[str, ...] = ()  # what is of no use, a sentence each
     notes: tuple[str, ...] = ()
 
@@ -62,31 +51,12 @@ class Outside:
         Little's law, where it is not known.
         """
         known, unused, notes = self.given, list(self.unused), list(self.notes)
-        for name, trace in self.traces:
-            from nfslat.evidence.traced import traced  # noqa: PLC0415
+        if self.joined:
+            from nfslat.evidence import by_operation  # noqa: PLC0415
 
-            known, said = traced(known, name, trace, c)
+            known, of_no_use, said = by_operation.join(known, self.joined, c)
+            unused += of_no_use
             notes += said
-            if not said:
-                unused.append(f"{name}: none of its RPCs is in the captures: it is of another time or host")
-        for name, log in self.logs:
-            from nfslat.evidence.calls import of_calls  # noqa: PLC0415
-
-            calls = of_calls(name, log.calls, c)
-            known = dataclasses.replace(known, calls=(*known.calls, *calls.means))
-            known = known.having("app_ms", dict(calls.app_ms), f"strace {name}") if calls.app_ms else known
-            (notes if calls.means else unused).extend(calls.notes)
-        for name, status in self.statuses:
-            from nfslat.evidence.nfsd_status import joined  # noqa: PLC0415
-
-            notes += joined(name, status, c)
-        for name, waits in self.waits:
-            from nfslat.evidence.calls import of_waits  # noqa: PLC0415
-
-            # The application's time is the mean over all waits of an event, joined or not.
-            calls = of_waits(name, waits, self.data_files, c)
-            known = dataclasses.replace(known, calls=(*known.calls, *calls.means))
-            notes += calls.notes
         sources: list[Sequence[Latency]] = [one for one in self.sources if one]
         states = [host for host in (known.server_host, known.client_host) if host is not None and host.sockets]
         if self.dated or self.intervals or states:
@@ -144,21 +114,13 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
     Raises ``InputError`` for a file that cannot be read, ``UsageError`` for more than two snapshots of a host.
     """
     notes: list[str] = []
-    traces: list[tuple[str, SunrpcTrace]] = []
     sources: list[Sequence[Latency]] = []
     dated: list[Evidence] = []
-    logs: list[tuple[str, Strace]] = []
-    waits: list[tuple[str, tuple[Wait, ...]]] = []
-    statuses: list[tuple[str, Status]] = []
-    data_files: dict[int, str] = {}
+    joined: list[Evidence] = []
     if not (files.evidence or files.server_snapshots or files.client_snapshots):
         return Outside(given, sessions)
-    from nfslat.evidence import read, recordings  # noqa: PLC0415  (late, here and below: usual runs read no evidence)
-    from nfslat.evidence.nfsd_status import Status  # noqa: PLC0415
-    from nfslat.evidence.oracle_files import DataFiles  # noqa: PLC0415
-    from nfslat.evidence.oracle_trace import Trace10046  # noqa: PLC0415
-    from nfslat.evidence.strace import Strace  # noqa: PLC0415
-    from nfslat.evidence.sunrpc_trace import SunrpcTrace  # noqa: PLC0415
+    # Late, here and below: usual runs read no evidence.
+    from nfslat.evidence import by_operation, read, recordings  # noqa: PLC0415
 
     for path in files.evidence:
         found = read.read(path)
@@ -166,19 +128,8 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
             dated.append(found)
             continue
         notes += [f"{found.name}: {note}" for note in found.notes]
-        if isinstance(found.record, Trace10046) and found.record.places:
-            waits.append((found.name, found.record.places))
-        if isinstance(found.record, Status):
-            statuses.append((found.name, found.record))
-        if isinstance(found.record, DataFiles):
-            data_files |= found.record.paths
-        elif isinstance(found.record, Strace):
-            logs.append((found.name, found.record))
-        elif isinstance(found.record, SunrpcTrace):
-            # Its ops are joined with those of the captures; its means over all RPCs are then of no use.
-            traces.append((found.name, found.record))
-        else:
-            sources.append(found.latencies)
+        joined += [found] if by_operation.is_joined(found) else []
+        sources += [found.latencies] if by_operation.has_means(found) else []
     taken: dict[str, list[str]] = {}
     for side, paths in (("server", files.server_snapshots), ("client", files.client_snapshots)):
         recorded = [path for path in paths if recordings.is_recording(path)]
@@ -187,18 +138,7 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
     server, of_server = _host("--server-snapshot", taken["server"])
     client, of_client = _host("--client-snapshot", taken["client"])
     return _with_hosts(
-        Outside(
-            given,
-            sessions,
-            tuple(sources),
-            tuple(dated),
-            traces=tuple(traces),
-            logs=tuple(logs),
-            waits=tuple(waits),
-            statuses=tuple(statuses),
-            data_files=data_files,
-            notes=tuple(notes),
-        ),
+        Outside(given, sessions, tuple(sources), tuple(dated), joined=tuple(joined), notes=tuple(notes)),
         (server, of_server),
         (client, of_client),
     )

@@ -120,3 +120,11 @@ def test_nothing_more_is_known_without_acks() -> None:
     assert narrowed(whole.clock, (none, none), (none, none)) is whole.clock
     two = dataclasses.replace(whole.clock, segments=whole.clock.segments * 2)
     assert narrowed(two, (none, none), (none, none)) is two
+
+
+def test_instants_that_lie_apart_say_nothing_of_the_round_trip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds from above and from below at no common time, as of a capture with hours between its packets."""
+    monkeypatch.setattr("nfslat.clock.more._NEAR_NS", -1)
+    was, now = by_few("server-threads", pair("server-threads")[0].matched.take(slice(0, 20)))
+    assert now.main.lines is not was.main.lines
+    assert now.main.floor_ns == was.main.floor_ns

@@ -1,0 +1,59 @@
+"""Evidence on single operations -> joined with those of the captures: RPCs by XID, calls and waits by file, bytes and
+time."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from nfslat.evidence.calls import of_calls, of_waits
+from nfslat.evidence.known import Known
+from nfslat.evidence.nfsd_status import Status, joined
+from nfslat.evidence.oracle_files import DataFiles
+from nfslat.evidence.oracle_trace import Trace10046
+from nfslat.evidence.records import Evidence
+from nfslat.evidence.strace import Strace
+from nfslat.evidence.sunrpc_trace import SunrpcTrace
+from nfslat.evidence.traced import traced
+from nfslat.results import Analysis
+
+_KINDS = (SunrpcTrace, Strace, Status, Trace10046, DataFiles)
+
+
+def is_joined(found: Evidence) -> bool:
+    """Does it speak of single operations?"""
+    return isinstance(found.record, _KINDS)
+
+
+def has_means(found: Evidence) -> bool:
+    """Is it of use beyond the operations that are joined? The application's waits are, joined or not; means over all
+    RPCs of a trace are not."""
+    return isinstance(found.record, Trace10046) or not is_joined(found)
+
+
+def join(known: Known, files: Sequence[Evidence], c: Analysis) -> tuple[Known, list[str], list[str]]:
+    """What is known with them; what is of no use; and what a reader has to know."""
+    unused: list[str] = []
+    notes: list[str] = []
+    paths: dict[int, str] = {}
+    for one in files:
+        paths |= one.record.paths if isinstance(one.record, DataFiles) else {}
+    for one in sorted(files, key=lambda each: _KINDS.index(type(each.record))):
+        name, record = one.name, one.record
+        if isinstance(record, SunrpcTrace):
+            known, said = traced(known, name, record, c)
+            notes += said
+            if not said:
+                unused.append(f"{name}: none of its RPCs is in the captures: it is of another time or host")
+        elif isinstance(record, Strace):
+            calls = of_calls(name, record.calls, c)
+            known = dataclasses.replace(known, calls=(*known.calls, *calls.means))
+            known = known.having("app_ms", dict(calls.app_ms), f"strace {name}") if calls.app_ms else known
+            (notes if calls.means else unused).extend(calls.notes)
+        elif isinstance(record, Status):
+            notes += joined(name, record, c)
+        elif isinstance(record, Trace10046) and record.places:
+            calls = of_waits(name, record.places, paths, c)
+            known = dataclasses.replace(known, calls=(*known.calls, *calls.means))
+            notes += calls.notes
+    return known, unused, notes
