@@ -700,6 +700,12 @@ sender() {
     done 2>/dev/null
 }
 
+# orphaned: whoever started this was killed, with all that looks after it; the folder that nfslat made is nobody's now.
+orphaned() {
+    case $dir/$0 in */nfslat.??????/"$dir"/capture.sh) work=$dir ;; esac
+    exit 129
+}
+
 # stream: packets to standard output, until that is closed or this is ended; every 5 s, on standard error, "WORD counts":
 # packets that came so far, those of them that the kernel dropped, and per cent of a processor meanwhile.
 stream() {
@@ -720,6 +726,7 @@ stream() {
     before_ms=$(spent_ms "$tool_pid" $payer)
     while running; do
         nap 5
+        kill -0 "$PPID" 2>/dev/null || orphaned
         : >"$work/tcpdump.txt"
         # It says its counts, and goes on.
         kill -USR1 "$tool_pid" 2>/dev/null || break
@@ -743,7 +750,10 @@ stream() {
     [ "$status" -lt 128 ] || exit 141 # nobody reads
     complaint "$work/tcpdump.txt"
 }
-count() { awk -v what="$1" 'index($0, what) { n = $1 } END { print n }' "$work/tcpdump.txt"; } # of tcpdump's last words
+# count WORDS: the number in front of them, in tcpdump's last words: a line each, or all in one.
+count() {
+    tr , '\n' <"$work/tcpdump.txt" | sed 's/^tcpdump: //' | awk -v what="$1" 'index($0, what) { n = $1 } END { print n }'
+}
 
 # --- Clock, counters, snapshot -------------------------------------------------------------------------------------------
 

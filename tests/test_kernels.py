@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from nfslat.kernels import compiled
 from nfslat.kernels import join as kernels
 from nfslat.kernels.join import JoinSide, Several
-from nfslat.kernels.order import argsort, ranks
+from nfslat.kernels.levels import in_order
+from nfslat.kernels.order import argsort, ranks, side_by_side, spacings
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32
 
@@ -101,3 +102,25 @@ def test_a_rank_is_what_sorting_puts_there(few: list[int], data: st.DataObject) 
     with pytest.MonkeyPatch.context() as without:
         without.setattr(compiled, "native", None)
         assert ranks(values, places) == wanted
+
+
+@pytest.mark.skipif(compiled.native is None, reason="nfslat._native is not built")
+@given(st.lists(st.tuples(st.integers(0, 1 << 40) | st.integers(0, 9), st.integers(-9, 9)), max_size=60), st.data())
+def test_compiled_loops_over_columns_equal_their_twins(few: list[tuple[int, int]], data: st.DataObject) -> None:
+    """Events in order, groups side by side, and how far neighbours are apart: to the last bit."""
+    made = few * data.draw(st.sampled_from((1, 30)))
+    starts = np.array([start for start, _ in made], dtype=np.int64)
+    ends = starts + np.array([more for _, more in made], dtype=np.int64)
+    groups = (starts % 7).astype(np.int32)
+    near, count = data.draw(st.integers(1, 5)), data.draw(st.sampled_from((7, 40_000)))
+
+    def found() -> list[list[float]]:
+        order, spans = side_by_side(len(groups), count, lambda at: groups[at])
+        apart = spacings(starts, near, 2.0) if len(starts) > 1 else starts
+        sizes = [span.stop - span.start for span in spans]
+        return [*(column.tolist() for column in (*in_order(starts, ends), order, apart)), sizes]
+
+    by_loop = found()
+    with pytest.MonkeyPatch.context() as without:
+        without.setattr(compiled, "native", None)
+        assert found() == by_loop

@@ -7,33 +7,65 @@ const DIGITS: usize = 1 << DIGIT_BITS;
 /// Fewer are sorted by comparing them.
 const FEW: usize = 512;
 
-/// Moves an item, on average, that putting them in order one by one may take: what is nearly in order takes fewer.
-const MOVES: usize = 8;
+/// Items that a bin is to hold, on average, and so many that are put in order one by one.
+const IN_BIN: usize = 4;
+const FEW_IN_BIN: usize = 32;
 
-/// Put what is nearly in order into order, stably; false where that takes too long, and a part of it was done.
-fn settle<T: Copy>(items: &mut [T], is_before: impl Fn(T, T) -> bool) -> bool {
-    let mut left = MOVES * items.len();
+/// `items` by a key from 0 to `most`, equal ones in their order: put into bins of the key, and those put in order. What is
+/// nearly in order, as the replies of a capture in the order of the calls, goes where its neighbours went.
+fn by_bins<T: Copy + Default>(items: impl Iterator<Item = T> + Clone, most: u64, key: impl Fn(T) -> u64) -> Vec<T> {
+    let rows = items.clone().count();
+    let bits = (rows / IN_BIN + 1).ilog2();
+    let shift = (u64::BITS - most.leading_zeros()).saturating_sub(bits);
+    let bin = |item| (key(item) >> shift) as usize;
+    let mut ends = vec![0_u32; (most >> shift) as usize + 1];
+    items.clone().for_each(|item| ends[bin(item)] += 1);
+    let mut sum = 0;
+    ends.iter_mut().for_each(|end| sum += std::mem::replace(end, sum));
+    let mut out = vec![T::default(); rows];
+    for item in items {
+        let place = &mut ends[bin(item)];
+        out[*place as usize] = item;
+        *place += 1;
+    }
+    let mut begin = 0;
+    for end in ends {
+        let inside = &mut out[begin..end as usize];
+        if inside.len() > FEW_IN_BIN {
+            inside.sort_by_key(|&item| key(item));
+        } else {
+            insert(inside, &key);
+        }
+        begin = end as usize;
+    }
+    out
+}
+
+fn insert<T: Copy>(items: &mut [T], key: impl Fn(T) -> u64) {
     for at in 1..items.len() {
-        let item = items[at];
+        let (item, its) = (items[at], key(items[at]));
         let mut to = at;
-        while to > 0 && is_before(item, items[to - 1]) {
+        while to > 0 && its < key(items[to - 1]) {
             items[to] = items[to - 1];
             to -= 1;
         }
         items[to] = item;
-        let moves = at - to;
-        if moves > left {
-            return false;
-        }
-        left -= moves;
     }
-    true
+}
+
+/// What of each value is above the least, at most.
+fn range(values: &[i64]) -> Option<(i64, u64)> {
+    let (&least, &most) = (values.iter().min()?, values.iter().max()?);
+    Some((least, most.wrapping_sub(least) as u64))
 }
 
 /// Ascending.
-pub fn sort(values: &mut [i64]) {
-    if !settle(values, |one, other| one < other) {
-        values.sort_unstable();
+pub fn sorted(values: Vec<i64>) -> Vec<i64> {
+    match range(&values) {
+        Some((least, most)) if !values.is_sorted() => {
+            by_bins(values.iter().copied(), most, |value| value.wrapping_sub(least) as u64)
+        }
+        _ => values,
     }
 }
 
@@ -61,17 +93,13 @@ pub fn grouped(groups: &[i32], count: usize) -> Option<(Vec<i32>, Vec<i64>)> {
 /// Rows of `values`, ascending; equal ones in their order. Where no two are more than 2^32 apart, and they are in no
 /// order yet, digit by digit.
 pub fn order(values: &[i64]) -> Vec<i64> {
-    let (Some(&least), Some(&most)) = (values.iter().min(), values.iter().max()) else { return Vec::new() };
-    let range = most.wrapping_sub(least) as u64;
+    let Some((least, range)) = range(values) else { return Vec::new() };
     if values.is_sorted() {
         return (0..values.len() as i64).collect();
     }
     if values.len() < FEW || range > u64::from(u32::MAX) {
-        let mut rows: Vec<(i64, u32)> = values.iter().zip(0..).map(|(&value, row)| (value, row)).collect();
-        if !settle(&mut rows, |one, other| one.0 < other.0) {
-            rows.sort_by_key(|&(value, _)| value); // stable, and quick where much is in order
-        }
-        return rows.into_iter().map(|(_, row)| i64::from(row)).collect();
+        let key = |row: u32| values[row as usize].wrapping_sub(least) as u64;
+        return by_bins(0..values.len() as u32, range, key).into_iter().map(i64::from).collect();
     }
     let mut rows: Vec<u64> =
         values.iter().zip(0..).map(|(&value, row)| (value.wrapping_sub(least) as u64) << 32 | row).collect();
@@ -113,8 +141,7 @@ const BIN_BITS: u32 = 16;
 
 /// What stands at each of `places`, counted from 0, when `values` ascend. Panics where there are not so many.
 pub fn ranks(values: &[i64], places: &[usize]) -> Vec<i64> {
-    let (Some(&least), Some(&most)) = (values.iter().min(), values.iter().max()) else { return Vec::new() };
-    let range = most.wrapping_sub(least) as u64;
+    let Some((least, range)) = range(values) else { return Vec::new() };
     let shift = (u64::BITS - range.leading_zeros()).saturating_sub(BIN_BITS);
     if values.len() < FEW || shift == 0 && range as usize >= values.len() {
         let mut sorted = values.to_vec();
@@ -122,7 +149,7 @@ pub fn ranks(values: &[i64], places: &[usize]) -> Vec<i64> {
         return places.iter().map(|&place| sorted[place]).collect();
     }
     let bin = |value: i64| (value.wrapping_sub(least) as u64 >> shift) as usize;
-    let mut ends = vec![0; bin(most) + 1];
+    let mut ends = vec![0; (range >> shift) as usize + 1];
     values.iter().for_each(|&value| ends[bin(value)] += 1);
     let mut sum = 0;
     ends.iter_mut().for_each(|end| (*end, sum) = (sum + *end, sum + *end));
@@ -146,10 +173,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_nearly_in_order_and_what_is_not_are_sorted() {
+    fn what_is_nearly_in_order_and_what_is_not_is_sorted() {
         let mut state = 1_u64;
         for spread in [1, 3, 40, 100_000] {
-            let mut values: Vec<i64> = (0..5000)
+            let values: Vec<i64> = (0..5000)
                 .map(|row| {
                     state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                     row + (state >> 33) as i64 % spread
@@ -157,8 +184,7 @@ mod tests {
                 .collect();
             let mut wanted = values.clone();
             wanted.sort_unstable();
-            sort(&mut values);
-            assert_eq!(values, wanted);
+            assert_eq!(sorted(values), wanted);
         }
     }
 

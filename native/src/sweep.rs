@@ -55,11 +55,9 @@ pub fn in_order(starts: &[i64], ends: &[i64]) -> Option<(Vec<i64>, Vec<i64>)> {
         return None;
     }
     let begin = starts.iter().copied().min().unwrap_or_default();
-    let mut from: Vec<i64> = starts.iter().map(|start| start.wrapping_sub(begin)).collect();
-    let mut to: Vec<i64> = starts.iter().zip(ends).map(|(start, end)| start.max(end).wrapping_sub(begin)).collect();
-    order::sort(&mut from);
-    order::sort(&mut to);
-    Some((from, to))
+    let from: Vec<i64> = starts.iter().map(|start| start.wrapping_sub(begin)).collect();
+    let to: Vec<i64> = starts.iter().zip(ends).map(|(start, end)| start.max(end).wrapping_sub(begin)).collect();
+    Some((order::sorted(from), order::sorted(to)))
 }
 
 fn add(column: &mut Vec<i64>, at: usize, amount: i64) {

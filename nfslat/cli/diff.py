@@ -10,6 +10,7 @@ from nfslat.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from nfslat.diff.runs import Run
+    from nfslat.diff.tcp.read import Run as TransportRun
     from nfslat.select import Filters
 
 DESCRIPTION = """\
@@ -19,7 +20,9 @@ the way and which cause moved, and whether it is the load that changed.
 A run is a report (nfslat ... --json), a CSV file (nfslat ... --csv), a capture
 of one host, or a folder with server.* and client.*, or one of them; or a pair of
 captures with --before and --after. Reports hold no single operations: the
-comparison is coarser. What one capture infers has its error in all intervals."""
+comparison is coarser. What one capture infers has its error in all intervals.
+With --transport, or a report of nfslat transport, any TCP is compared: turns, round
+trips, delayed ACKs, loss, windows, rates, sizes."""
 
 EXAMPLES = """\
 examples:
@@ -29,6 +32,7 @@ examples:
   nfslat diff before.csv --after s2.pcap c2.pcap
   nfslat diff monday-client.pcap tuesday-client.pcap
   nfslat diff --before server.pcap client.pcap --split 60s
+  nfslat diff --transport good.pcap bad.pcap --port 1521
   nfslat diff a.json b.json --check mean=10% --check READ.p99=5ms
 
 exit status: 0 done, 1 a --check is crossed or cannot be decided, 2 usage,
@@ -61,6 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("native", "tshark"),
         help="what decodes captures: nfslat's own decoder or Wireshark's tshark",
     )
+    parser.add_argument(
+        "--transport",
+        action="store_true",
+        help="compare TCP conversations, NFS or not: the one with most packets of each run (with --port: of the port)",
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
     add_filters(parser)
 
@@ -79,6 +88,8 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     from nfslat.diff import checks, sections  # noqa: PLC0415
     from nfslat.diff.answer import answer  # noqa: PLC0415
 
+    if _is_of_transport(options):
+        return _transport(options, out, json_out, width=width, color=color)
     thresholds = [checks.parse_check(one) for one in options.check]
     found = answer(*_runs(options, parse_filters(options)), thresholds)
     if json_out is not None:
@@ -87,6 +98,58 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
         out.write(sections.render(found, width=width, color=color))
     out.flush()
     return int(any(one.result != "passed" for one in found.checks))
+
+
+def _is_of_transport(options: argparse.Namespace) -> bool:
+    """Asked for, or a report of `nfslat transport` is among the runs."""
+    from nfslat.diff.tcp.read import is_report  # noqa: PLC0415
+
+    return options.transport or any(map(is_report, options.runs))
+
+
+def _transport(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
+    from nfslat.diff.tcp import compare, read, sections  # noqa: PLC0415
+    from nfslat.select import parse_moment  # noqa: PLC0415
+
+    filters = parse_filters(options)
+    others = [text for text in filters.text if not text.startswith("--port")]
+    if others or options.check or options.engine == "tshark":
+        given = ", ".join(
+            [*others, *(["--check"] if options.check else []), *(["--engine tshark"] * bool(options.engine))]
+        )
+        raise UsageError(f"{given}: of NFS operations; a comparison of TCP conversations takes --port")
+    how: dict[str, Any] = {"ports": frozenset(options.port), "quiet": options.quiet}
+    names, pairs = list(options.runs), (options.before, options.after)
+    if options.split is not None:
+        if any(pairs) or len(names) != 1 or read.is_report(names[0]):
+            raise UsageError("--split with --transport takes one capture")
+        at = None if options.split == "half" else parse_moment(options.split)
+        a, b = read.halves(names[0], at, **how)
+    else:
+        if len(names) + sum(map(bool, pairs)) != 2:
+            raise UsageError(
+                f"diff compares two runs, {len(names) + sum(map(bool, pairs))} given: captures, or reports"
+            )
+        a, b = (read.from_captures(pair, **how) if pair else _one_of_transport(names.pop(0), how) for pair in pairs)
+    found = compare.compare(a, b)
+    if json_out is not None:
+        found.write_json(json_out)
+    if options.json != "-":
+        out.write(sections.render(found, width=width, color=color))
+    out.flush()
+    return 0
+
+
+def _one_of_transport(name: str, how: dict[str, Any]) -> TransportRun:
+    from nfslat.diff.tcp import read  # noqa: PLC0415
+
+    if not read.is_report(name):
+        from nfslat.diff.read import captures_of  # noqa: PLC0415
+
+        return read.from_captures(captures_of(name), **how)
+    if how["ports"]:
+        raise UsageError(f"--port: {name}: a finished report; filters need captures")
+    return read.from_report(name)
 
 
 def _runs(options: argparse.Namespace, filters: Filters) -> tuple[Run, Run]:

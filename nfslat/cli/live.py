@@ -14,6 +14,10 @@ from nfslat.errors import UsageError
 
 if TYPE_CHECKING:
     from nfslat.live.metrics import Metrics
+    from nfslat.live.moments import Moments
+    from nfslat.live.screen import Screen
+    from nfslat.live.sources.feeds import Feeds
+    from nfslat.live.watch import Stretch
 
 DESCRIPTION = """What happens, stretch by stretch, while both captures are being made, or in
 captures of any length: a line for each, as vmstat and nfsiostat print them,
@@ -54,6 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--metrics-port", type=a_port, metavar="N", help="serve them on port N of localhost, for Prometheus to scrape"
     )
     parser.add_argument(
+        "--screen", action="store_true", help="a screen of the terminal: layers over time, what began and ended"
+    )
+    parser.add_argument(
         "--json", metavar="FILE", help="write a line of JSON for each stretch to FILE; - is standard output"
     )
     live_moments.add_arguments(parser)
@@ -80,6 +87,29 @@ def _metrics(options: argparse.Namespace) -> Metrics | None:
         )
         raise UsageError(f"{asked}: {problem.strerror}") from problem
     return metrics
+
+
+def _screen(options: argparse.Namespace, out: TextIO) -> type[Screen] | None:
+    """Where it was asked for. Raises ``UsageError`` where it cannot be had."""
+    if not options.screen:
+        return None
+    if not out.isatty() or not sys.stdin.isatty():
+        raise UsageError("--screen needs a terminal; without it there are lines")
+    if options.json == "-":
+        raise UsageError("--screen and --json - are both for the terminal; give --json a file")
+    try:
+        from nfslat.live.screen import Screen
+    except ImportError as problem:
+        raise UsageError("--screen needs textual: pip install 'nfslat[live]'") from problem
+    return Screen
+
+
+def _show(screen: Screen, feeds: Feeds) -> None:
+    """Until it is ended. Raises what the captures end with."""
+    feeds.speaker.to = screen.tell
+    screen.run()
+    if screen.failed is not None:
+        raise screen.failed
 
 
 def refuse_other_file(name: str) -> None:
@@ -110,6 +140,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     from nfslat.live.text import Lines
 
     refuse_without("captures are read in stretches by the native decoder")
+    screen = _screen(options, out)
     asked = live_moments.asked(options)
     metrics = _metrics(options)
     lines = Lines(width)
@@ -124,20 +155,32 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             sys.stderr.write(f"nfslat: {text}\n")
         say(lines.note(text))
 
+    def handed_on(stretches: Iterator[Stretch], moments: Moments) -> Iterator[Stretch]:
+        for stretch in stretches:
+            if metrics is not None:
+                metrics.add(stretch.row, stretch.analysis)
+                if options.metrics is not None:
+                    metrics.write(options.metrics)
+            if json_out is not None:
+                json_out.write(stretch.as_json() + "\n")
+                json_out.flush()
+            yield stretch
+            moments.add(stretch)
+            del stretch  # before the next one is made
+
     with live_hosts.opened(options) as feeds, open_workspace(feeds.paths, engine="native", quiet=True) as work:
-        kept = live_moments.opened(asked, feeds.named(work.sources), work.engine.tools, note)
+        tell = feeds.speaker if screen is not None else note
+        kept = live_moments.opened(asked, feeds.named(work.sources), work.engine.tools, tell)
+        stretches = handed_on(followed(map(feeds.told, kept.watch), asked.baseline), kept.moments)
         try:
-            for stretch in followed(map(feeds.told, kept.watch), asked.baseline):
-                if metrics is not None:
-                    metrics.add(stretch.row, stretch.analysis)
-                    if options.metrics is not None:
-                        metrics.write(options.metrics)
-                if json_out is not None:
-                    json_out.write(stretch.as_json() + "\n")
-                    json_out.flush()
+            if screen is not None:
+                name = " and ".join(source.name for source in feeds.named(work.sources))
+                _show(screen(stretches, name, kept.ask), feeds)
+                kept.end()
+                return 0
+            for stretch in stretches:
                 say(lines.of(stretch))
-                kept.moments.add(stretch)
-                del stretch  # before the next one is made
+                del stretch
         except KeyboardInterrupt:  # as captures that are being made are left
             say(lines.end())
             kept.end()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -80,7 +81,7 @@ def opened(options: argparse.Namespace) -> Iterator[Feeds]:
 def _streams(options: argparse.Namespace) -> Feeds:
     from nfslat.field.plan import Wanted
     from nfslat.field.ssh import LOCAL
-    from nfslat.live.sources.feeds import Feeds
+    from nfslat.live.sources.feeds import Feeds, Speaker
     from nfslat.live.sources.hosts import Streams
 
     hosts = {side: name for side in ("server", "client") if (name := getattr(options, side)) is not None}
@@ -101,8 +102,12 @@ def _streams(options: argparse.Namespace) -> Feeds:
         force=options.force,
     )
     asked = argparse.Namespace(**vars(options), yes=True)
-    streams = Streams(wanted, options.max_cpu or _MAX_CPU, capture_command.voice_of(asked))
-    return Feeds(streams.feeds, streams.close)
+    voice = capture_command.voice_of(asked)
+    speaker = Speaker(voice.say)
+    streams = Streams(wanted, options.max_cpu or _MAX_CPU, dataclasses.replace(voice, say=speaker))
+    feeds = Feeds(streams.feeds, streams.close)
+    feeds.speaker = speaker
+    return feeds
 
 
 def _followers(captures: list[str]) -> Feeds:

@@ -81,6 +81,7 @@ class Kept:
     watch: Watched
     moments: Moments
     end: Callable[[], None]  # writes what is written at the end
+    ask: Callable[[], str]  # for a report on what is kept, which comes soon; says where
 
 
 def asked(options: argparse.Namespace) -> Asked:
@@ -143,7 +144,13 @@ def opened(asked: Asked, sources: Sequence[Source], tools: Callable[[], Tools], 
         moments[0].end()
         _write(options, watch, asked.baseline)
 
-    return Kept(watch, moments[0], end)
+    def ask() -> str:
+        if folder is None:
+            return "--out DIR says where a report is written"
+        is_asked[0] = True
+        return f"a report on what is kept is written to {folder}"
+
+    return Kept(watch, moments[0], end, ask)
 
 
 def _write(options: argparse.Namespace, watch: Watched, baseline: Baseline | None) -> None:

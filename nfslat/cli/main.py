@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import gc
 import importlib
 import io
@@ -22,6 +23,8 @@ from nfslat.errors import InputError, NfslatError, UsageError
 
 # No large matrices here: threads that wait for some would only spin. Before numpy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# What is there at the end goes with the process; Python would look through all of it for what refers to each other.
+atexit.register(gc.freeze)
 
 # Commands, each a module (`arguments.Command`) that is imported when it is asked for.
 COMMANDS = {

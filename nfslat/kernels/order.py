@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from nfslat.kernels import compiled
-from nfslat.model.blocks import BLOCK, each_block, filled, rank
+from nfslat.model.blocks import filled, rank
 from nfslat.model.tables import F64, I32, I64
 
-_FEW_GROUPS = 256
+_FEW_GROUPS = 1 << 15
 
 
 def argsort(values: I64) -> I64:
@@ -53,29 +53,13 @@ def side_by_side(rows: int, count: int, work: Callable[[slice], npt.NDArray[Any]
 
     `work` gives the groups, integers from 0 to `count` - 1, of a block of rows.
     """
+    groups = filled(rows, np.int32, work)
     if compiled.native is not None:
-        order, sizes = compiled.native.grouped(filled(rows, np.int32, work), count)
+        order, sizes = compiled.native.grouped(groups, count)
         return order, _spans(sizes)
-    if count > _FEW_GROUPS:
-        groups = filled(rows, np.int32, work)
-        return np.argsort(groups, kind="stable").astype(np.int32), _spans(np.bincount(groups, minlength=count))
-    if not rows:
-        return np.empty(0, dtype=np.int32), [slice(0, 0)] * count
-    order = np.empty(rows, dtype=np.int32)
-    sizes = np.array(each_block(rows, lambda at: np.bincount(work(at), minlength=count)), dtype=np.int64)
-    sizes = sizes.reshape(-1, count)
-    spans = _spans(sizes.sum(axis=0))
-    begins = np.array([span.start for span in spans]) + np.cumsum(sizes, axis=0) - sizes
-
-    def place(at: slice) -> None:
-        number = at.start // BLOCK
-        # numpy sorts 16 bits by counting.
-        here = np.argsort(work(at).astype(np.int16), kind="stable") + at.start
-        for begin, span in zip(begins[number].tolist(), _spans(sizes[number]), strict=True):
-            order[begin : begin + span.stop - span.start] = here[span]
-
-    each_block(rows, place)
-    return order, spans
+    # numpy sorts 16 bits by counting.
+    numbers = groups.astype(np.int16) if count <= _FEW_GROUPS else groups
+    return np.argsort(numbers, kind="stable").astype(np.int32), _spans(np.bincount(groups, minlength=count))
 
 
 def _spans(sizes: I64) -> list[slice]:

@@ -12,7 +12,7 @@ from nfslat.model.units import iso
 from nfslat.report.text_layout import count, count_of, wrap
 from nfslat.windows.whole import SIDES
 
-_HEADINGS = (
+HEADINGS = (
     "           ops/s   MB/s client    p99   net-   wait     in",
     "time                    SRT ms     ms   work thread thread lost answer",
 )
@@ -23,7 +23,7 @@ _NO_FAULT, _GAP = "no fault", "no packets"
 
 
 @dataclass
-class _Run:
+class Run:
     """Stretches in a row with one answer."""
 
     answer: str
@@ -32,7 +32,8 @@ class _Run:
 
     @property
     def span(self) -> str:
-        return f"{_clock(self.begin)} to {_clock(self.end)}"
+        """From when to when."""
+        return f"{clock(self.begin)} to {clock(self.end)}"
 
 
 @dataclass
@@ -41,7 +42,7 @@ class _Told:
 
     stretches: int = 0
     runs: int = 0
-    first: list[_Run] = field(default_factory=list)
+    first: list[Run] = field(default_factory=list)
 
 
 @dataclass
@@ -49,7 +50,7 @@ class Lines:
     """Prints stretches as they come, and keeps of them what the end says."""
 
     width: int
-    _run: _Run | None = None
+    _run: Run | None = None
     _begin: str = ""
     _told: dict[str, _Told] = field(default_factory=dict)
     _stretches: int = 0
@@ -60,14 +61,14 @@ class Lines:
         """The lines of the next one."""
         row = stretch.row
         if self._stretches % _EVERY == 0:
-            yield from _HEADINGS
+            yield from HEADINGS
         if row.inferred is not None and row.inferred != self._inferred:
             self._inferred = row.inferred
             yield from wrap(
                 f"One capture: times of the {row.inferred} and of the network (~) are inferred.", self.width
             )
         begins = self._add(row)
-        yield _line(row) + (" (new)" if stretch.is_new else "")
+        yield " ".join(cells_of(row)).rstrip() + (" (new)" if stretch.is_new else "")
         if row.dropped:
             yield f"    {count_of(row.dropped, 'packet')} dropped by the kernel of a host that captures"
         if row.gap is not None and begins:
@@ -76,7 +77,7 @@ class Lines:
             text = row.text.split(". ")[0].rstrip(".") + f" (confidence {row.confidence})."
             yield from wrap(text, self.width, indent=4)
         for one in stretch.ended:
-            span = f"{_clock(iso(one.begin_ns))} to {_clock(iso(one.end_ns))}"
+            span = f"{clock(iso(one.begin_ns))} to {clock(iso(one.end_ns))}"
             yield from self.note(f"{one.what} has ended: {span}, {one.seconds:,.0f} s")
 
     def note(self, text: str) -> Iterator[str]:
@@ -89,7 +90,7 @@ class Lines:
             yield "no operation ended while nfslat looked"
             return
         yield ""
-        whole = _Run("", self._begin, self._run.end)
+        whole = Run("", self._begin, self._run.end)
         yield f"{_count(self._stretches)}, {count_of(self._ops, 'operation')}, {whole.span} UTC"
         for answer, told in sorted(self._told.items(), key=lambda one: -one[1].stretches):
             spans = ", ".join(run.span for run in told.first)
@@ -103,7 +104,7 @@ class Lines:
         told = self._told.setdefault(answer, _Told())
         if self._run is None or begins:
             self._begin = self._begin or row.begin
-            self._run = _Run(answer, row.begin, row.end)
+            self._run = Run(answer, row.begin, row.end)
             told.runs += 1
             if told.runs <= _NAMED:
                 told.first.append(self._run)
@@ -129,10 +130,11 @@ def answer_of(row: Row) -> str:
     return (row.cause or "") if row.outcome == "fault" else "cannot tell"
 
 
-def _line(row: Row) -> str:
+def cells_of(row: Row) -> list[str]:
+    """What stands below the headings."""
     in_thread = None if row.server_ms is None else row.server_ms - (row.queue_ms or 0.0)
-    cells = [
-        f"{_clock(row.begin):<8}",
+    return [
+        f"{clock(row.begin):<8}",
         f"{row.ops_per_s:>7,.0f}",
         f"{row.mb_per_s:>6.{1 if row.mb_per_s < _TENTHS else 0}f}",
         *(
@@ -148,14 +150,13 @@ def _line(row: Row) -> str:
         f"{'-' if row.lost_segments is None else row.lost_segments:>4}",
         answer_of(row),
     ]
-    return " ".join(cells).rstrip()
 
 
 def _ms(value: float | None, *, inferred: bool) -> str:
     return "-" if value is None else ms(value, 3) if not inferred else "~" + ms(value, 3)
 
 
-def _clock(moment: str) -> str:
+def clock(moment: str) -> str:
     """``14:03:20.5`` of an ISO 8601 moment: tenths where there are any."""
     text = moment[11:21]
     return text.removesuffix(".0")

@@ -11,13 +11,13 @@ import numpy.typing as npt
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 T = TypeVar("T")
-BLOCK = 1 << 16  # rows
+_BLOCK = 1 << 16  # rows
 _FEW = 1 << 16
 
 
 def each_block(rows: int, work: Callable[[slice], T]) -> list[T]:
     """What `work` makes of each block of `rows` rows, in their order."""
-    return [work(slice(at, min(at + BLOCK, rows))) for at in range(0, rows, BLOCK)]
+    return [work(slice(at, min(at + _BLOCK, rows))) for at in range(0, rows, _BLOCK)]
 
 
 def filled(rows: int, dtype: npt.DTypeLike, work: Callable[[slice], npt.NDArray[Any]]) -> npt.NDArray[Any]:

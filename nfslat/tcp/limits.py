@@ -30,6 +30,8 @@ _PACE, _APPLICATION, _UNKNOWN, _DELAYED, _CONGESTION = (
     LIMITS.index(limit) for limit in (Cause.PACE, Cause.APPLICATION, Cause.UNKNOWN, Cause.DELAYED_ACK, Cause.CONGESTION)
 )
 _NOT_BUSY = (_APPLICATION, _UNKNOWN)
+# A sender had data to send.
+BUSY: tuple[Limit, ...] = tuple(limit for limit in LIMITS if limit not in (Cause.APPLICATION, Cause.UNKNOWN))
 _LIMIT_OF_HANG = {Hang.WINDOW: LIMITS.index(Cause.RECEIVE_WINDOW), Hang.ACK: LIMITS.index(Cause.LOSS)}
 
 

@@ -13,12 +13,13 @@ from typing import Annotated, ClassVar, TextIO
 from nfslat.answer.contract import Document, Must
 from nfslat.model.causes import Limit
 from nfslat.tcp.counts import Counts
+from nfslat.tcp.graphs import Pictures
 from nfslat.tcp.hangs import Hanging
-from nfslat.tcp.pictures import Pictures
 from nfslat.tcp.progress import Spread
 from nfslat.tcp.sizes import Sizes
 from nfslat.tcp.sqlnet.conversation import Compared as TraceCompared
 from nfslat.tcp.sqlnet.conversation import Sqlnet
+from nfslat.tcp.stretches import Stretches
 from nfslat.tcp.throughput import Throughput
 from nfslat.tcp.turns import Compared as TurnsCompared
 from nfslat.tcp.turns import Turns
@@ -159,6 +160,7 @@ class Detail:
     sqlnet: Sqlnet | None
     sqlnet_trace: TraceCompared | None
     ends: Ends | None  # with a second capture that shows it
+    stretches: Stretches | None  # for nfslat diff; None: a report of an earlier version
     pictures: Pictures | None  # what graphs are drawn from; None: they were not asked for
 
 

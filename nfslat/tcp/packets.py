@@ -91,6 +91,8 @@ class Conversation:
     reconnect: int
     ways: tuple[Way, Way]
     mptcp: Subflow | None = None  # both ends speak MPTCP (RFC 8684)
+    # Of a part of a conversation: the shortest round trips to b and to a that all of it shows, ns (`floors.Floors`).
+    floors_ns: tuple[int, int] | None = None
 
     def shift(self, direction: int) -> int | None:
         """By how many bits the windows in packets of `direction` are shifted (not those in SYNs); None: not known."""

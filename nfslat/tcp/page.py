@@ -15,8 +15,8 @@ from nfslat.report.html.page import filled
 from nfslat.report.png import write_charts
 from nfslat.report.text_layout import count
 from nfslat.tcp.charts.all import charts, charts_of
+from nfslat.tcp.graphs import Waited, WayGraphs
 from nfslat.tcp.model import Detail, Report
-from nfslat.tcp.pictures import Waited, WayGraphs
 from nfslat.tcp.sections.all import answer_blocks, captures_blocks, detail_blocks, list_blocks, notes_blocks
 from nfslat.tcp.sections.hangs import hangs_section, of_detail
 

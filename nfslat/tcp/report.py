@@ -27,6 +27,7 @@ from nfslat.tcp.shared import Shared
 from nfslat.tcp.sight import Sight, alone, paired
 from nfslat.tcp.sizes import sizes
 from nfslat.tcp.sqlnet import conversation as sqlnet
+from nfslat.tcp.stretches import stretches
 from nfslat.tcp.throughput import throughput
 from nfslat.tcp.turns import take, turns
 from nfslat.tcp.waits import Waits, waits
@@ -100,6 +101,7 @@ def make(
                 sqlnet=found,
                 sqlnet_trace=sqlnet.compare(talk, found, trace) if found is not None and trace is not None else None,
                 ends=ends(both, sight, sight.ends, taken) if both is not None and sight.ends is not None else None,
+                stretches=stretches(sight, taken),
                 pictures=pictures(sight, taken) if len(details) < drawn else None,
             )
         )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from nfslat.decode.in_line import in_line
 from nfslat.decode.windows import Window, Windows
+from nfslat.model.units import NS_PER_S
 from nfslat.select import Filters
 from nfslat.windows.counts import Counts
 from nfslat.windows.gaps import Gapped, Gaps
 
+_PAUSE_NS = NS_PER_S // 5  # without an answer
+_MOST_PAUSE_NS = 10 * NS_PER_S  # so much longer a window may become
 _SOON, _ALL = 1000, 50_000  # calls in which gaps are looked for: to judge a window by, and to count them
 
 
@@ -30,21 +35,27 @@ class Counted(Gapped):
         self._gaps = Gaps(_ALL)
         self._least_ops, self._least_ns = least_ops, least_ns
         self._parts: list[Window] = []
+        self._ops = 0  # in them
+        self._begin_ns: int | None = None
+        self._enough = 0  # so many of them are long enough, and hold enough ops; 0: they do not
 
     def is_ready(self) -> bool:
         """Does the next one come, or the end, within some ms?"""
         while self._windows.is_ready():
-            if not self._take() or self._is_enough():
+            if not self._take() or self._whole():
                 return True
         return False
 
     def __next__(self) -> Window:
         """Waits for it."""
-        while not self._is_enough() and self._take():
+        while not (count := self._whole()) and self._take():
             pass
         if not self._parts:
             raise StopIteration
-        parts, self._parts = self._parts, []
+        parts = self._clear()
+        for one in parts[count or len(parts) :]:
+            self._add(one)
+        parts = parts[: count or len(parts)]
         joined = in_line([one.decoded for one in parts])
         return Window(min(one.begin_ns for one in parts), parts[-1].end_ns, joined)
 
@@ -52,14 +63,40 @@ class Counted(Gapped):
         """Read what is left; the ops in it that an NFS client called."""
         before = self.counts.ops
         while self._take():
-            self._parts.clear()
+            self._clear()
         return self.counts.ops - before
 
-    def _is_enough(self) -> bool:
-        if not self._parts:
-            return False
-        took_ns = self._parts[-1].end_ns - min(one.begin_ns for one in self._parts)
-        return took_ns >= self._least_ns and sum(len(one.decoded.ops) for one in self._parts) >= self._least_ops
+    def _whole(self) -> int:
+        """How many of the parts make a window; 0: more have to be read. It does not end while nothing is answered: of a
+        host or a path that pauses a window has to show what was before, and what came then."""
+        first = count = self._enough
+        if not count or not (self._least_ops or self._least_ns):
+            return count
+        newest_ns = _ends_ns(self._parts[:count], max)
+        for at, part in enumerate(self._parts[count:], count):
+            oldest_ns = _ends_ns([part], min)
+            if oldest_ns is None:
+                continue
+            if newest_ns is None or oldest_ns - newest_ns < _PAUSE_NS:
+                return count
+            count, newest_ns = at + 1, _ends_ns([part], max)
+        is_long = self._parts[-1].end_ns - self._parts[first - 1].end_ns >= _MOST_PAUSE_NS
+        return first if newest_ns is None or is_long else 0
+
+    def _add(self, window: Window) -> None:
+        """One more part."""
+        self._parts.append(window)
+        self._ops += len(window.decoded.ops)
+        self._begin_ns = window.begin_ns if self._begin_ns is None else min(self._begin_ns, window.begin_ns)
+        took_ns = window.end_ns - self._begin_ns
+        if not self._enough and took_ns >= self._least_ns and self._ops >= self._least_ops:
+            self._enough = len(self._parts)
+
+    def _clear(self) -> list[Window]:
+        """Of the parts, which are none then."""
+        parts, self._parts = self._parts, []
+        self._ops, self._begin_ns, self._enough = 0, None, 0
+        return parts
 
     def _take(self) -> bool:
         try:
@@ -71,5 +108,11 @@ class Counted(Gapped):
             return False
         self._gaps.add(window.decoded, window.begin_ns)
         self.counts.add(window.decoded, self.source)
-        self._parts.append(window)
+        self._add(window)
         return True
+
+
+def _ends_ns(parts: list[Window], pick: Callable[[list[int]], int]) -> int | None:
+    """When the first op in them ended, or the last one; None where there are none."""
+    ends = [int(getattr(one.decoded.ops.t3, pick.__name__)()) for one in parts if len(one.decoded.ops)]
+    return pick(ends) if ends else None

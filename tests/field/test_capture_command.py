@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from two_hosts import Hosts, needs_hosts, two_hosts
+from two_hosts import Hosts, add_admin, needs_hosts, nothing_stays, script, two_hosts
 
 import nfslat
 from nfslat.cli import main as cli
@@ -79,20 +78,6 @@ def _capture(hosts: Hosts, cwd: Path, server: str, client: str, *words: str, ssh
     return _ended(_start(hosts, f"--server={server}", f"--client={client}", *words, cwd=cwd, ssh=ssh))
 
 
-def _left_on(hosts: Hosts) -> list[str]:
-    """What a capture could have left: folders, and processes that are neither sshd, NFS, nor of the test."""
-    folders = list(map(str, hosts.temporary.iterdir()))
-    ours = ("sshd", "nfs_traffic")
-    return folders + [line for line in hosts.processes() if not any(word in line for word in ours)]
-
-
-def _nothing_stays(hosts: Hosts) -> None:
-    end = time.monotonic() + 15
-    while (left := _left_on(hosts)) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert left == []
-
-
 def _wait_for_line(process: subprocess.Popen[str], words: str) -> str:
     assert process.stderr is not None
     said = ""
@@ -120,7 +105,7 @@ _BY_NIGHT = ("server alone", "interrupted", "hangs", "empty")
 @pytest.fixture(scope="module")
 def jobs(hosts: Hosts, home: Path, pytestconfig: pytest.Config) -> Iterator[Jobs]:
     """The captures that get as far as capturing, on hosts and logins of their own where these are odd."""
-    _add_admin(hosts)
+    add_admin(hosts)
     full = f"mount --bind {_new(hosts.folder / 'var')} /var/tmp; mount -t tmpfs -o size=8k none {hosts.temporary}"
     hosts.sshd("restricted", "server", login=shutil.which("rbash") or "/bin/sh", mounts=full)
     hosts.sshd("frail", "client")
@@ -156,21 +141,6 @@ def jobs(hosts: Hosts, home: Path, pytestconfig: pytest.Config) -> Iterator[Jobs
     names = [name for name in acts if pytestconfig.option.long or name not in _BY_NIGHT]
     with ThreadPoolExecutor(len(names)) as pool:
         yield {name: pool.submit(acts[name], _new(home / name)) for name in names}
-
-
-def _add_admin(hosts: Hosts) -> None:
-    """A login without rights, with a noisy shell and a sudo."""
-    bin_folder = _new(hosts.folder / "with-sudo")
-    shutil.copy(shutil.which("setpriv") or "/nowhere", bin_folder / "as-root")
-    (bin_folder / "as-root").chmod(0o4755)
-    _script(
-        bin_folder / "sudo",
-        '[ "$1" = -n ] && shift\nexec /usr/local/bin/as-root --reuid 0 --regid 0 --clear-groups "$@"',
-    )
-    noise = _script(
-        hosts.folder / "noisy", 'echo Welcome\necho "Last login: today" >&2\nprintf "no line feed "\nexec /bin/sh "$@"'
-    )
-    hosts.sshd("admin", "client", user="admin", login=str(noise), mounts=f"mount --bind {bin_folder} /usr/local/bin")
 
 
 def _stopped(hosts: Hosts, cwd: Path) -> Ended:
@@ -223,15 +193,15 @@ def test_a_failure_is_an_error_that_says_what_to_do(hosts: Hosts, jobs: Jobs, tm
     folder = hosts.folder
     no_sudo = "for sudo in /usr/bin/sudo /usr/local/bin/sudo; do [ ! -e $sudo ] || mount --bind /dev/null $sudo; done"
     asks = _new(folder / "asks")
-    _script(asks / "sudo", 'echo "sudo: a password is required" >&2; exit 1')
-    endless = _script(folder / "endless", "exec yes nfslat")
+    script(asks / "sudo", 'echo "sudo: a password is required" >&2; exit 1')
+    endless = script(folder / "endless", "exec yes nfslat")
     hosts.sshd("bare", "client", mounts=_MASK_TCPDUMP)
     hosts.sshd("plain", "client", user="plain", mounts=no_sudo)
     hosts.sshd("asking", "client", user="asking", mounts=f"mount --bind {asks} /usr/local/bin")
     hosts.sshd("nologin", "server", login="/usr/sbin/nologin")
     hosts.sshd("small", "server", mounts="mount -t tmpfs -o size=1m none /mnt")
     hosts.sshd("full", "server", mounts="mount -t tmpfs -o size=8k none /mnt")
-    hosts.sshd("painter", "client", login=str(_script(folder / "painter", "printf '\\033[2J\\033]0;x\\007gone\\n'")))
+    hosts.sshd("painter", "client", login=str(script(folder / "painter", "printf '\\033[2J\\033]0;x\\007gone\\n'")))
     hosts.sshd("endless", "client", login=str(endless))
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "stranger")], check=True)
     for alias in ("bare", "plain", "asking", "small", "full"):
@@ -437,15 +407,9 @@ def test_nothing_stays_on_the_hosts(hosts: Hosts, jobs: Jobs) -> None:
     for job in jobs.values():
         job.result()
     hosts.kill_sessions("frozen", signal.SIGCONT)
-    _nothing_stays(hosts)
+    nothing_stays(hosts)
 
 
 def _new(folder: Path) -> Path:
     folder.mkdir()
     return folder
-
-
-def _script(path: Path, text: str) -> Path:
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-    return path

@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -55,9 +56,10 @@ class Hosts:
         self._processes: list[subprocess.Popen[bytes]] = []
         self.config = folder / "ssh_config"
         self.config.write_text("")
-        self.temporary = folder / "tmp"  # of the hosts
-        self.temporary.mkdir()
-        self.temporary.chmod(0o1777)
+        self.temporary, self.memory = folder / "tmp", folder / "shm"  # of the hosts
+        for where in (self.temporary, self.memory):
+            where.mkdir()
+            where.chmod(0o1777)
 
     @property
     def ssh(self) -> str:
@@ -139,6 +141,7 @@ class Hosts:
         if int(version.partition("OpenSSH_")[2].partition(".")[0]) < 10:
             config.write_text(config.read_text().replace("PerSourcePenalties no\n", ""))
         overlay = "".join(f"mount --bind {account}/{name} /etc/{name}\n" for name in ("passwd", "shadow", "group"))
+        overlay += f"mount --bind {self.memory} /dev/shm\n"
         sshd = shutil.which("sshd", path=_PATH)
         Path("/run/sshd").mkdir(exist_ok=True)
         script = f"mount --make-rprivate /\n{overlay}{mounts}\nexec {sshd} -D -e -f {config} 2>{account}/log"
@@ -238,3 +241,41 @@ def wait_until(holds: object, within_s: float = 10.0) -> None:
     while not holds():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.05)
+
+
+def left_on(hosts: Hosts) -> list[str]:
+    """What a capture could have left: folders, and processes that are neither sshd, NFS, nor of the test."""
+    folders = [str(path) for where in (hosts.temporary, hosts.memory) for path in where.iterdir()]
+    ours = ("sshd", "nfs_traffic")
+    return folders + [line for line in hosts.processes() if not any(word in line for word in ours)]
+
+
+def nothing_stays(hosts: Hosts, within_s: float = 15.0) -> None:
+    """Nothing of a capture does."""
+    end = time.monotonic() + within_s
+    while (left := left_on(hosts)) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert left == []
+
+
+def add_admin(hosts: Hosts) -> None:
+    """A login without rights, with a noisy shell and a sudo."""
+    bin_folder = hosts.folder / "with-sudo"
+    bin_folder.mkdir()
+    shutil.copy(shutil.which("setpriv") or "/nowhere", bin_folder / "as-root")
+    (bin_folder / "as-root").chmod(0o4755)
+    script(
+        bin_folder / "sudo",
+        '[ "$1" = -n ] && shift\nexec /usr/local/bin/as-root --reuid 0 --regid 0 --clear-groups "$@"',
+    )
+    noise = script(
+        hosts.folder / "noisy", 'echo Welcome\necho "Last login: today" >&2\nprintf "no line feed "\nexec /bin/sh "$@"'
+    )
+    hosts.sshd("admin", "client", user="admin", login=str(noise), mounts=f"mount --bind {bin_folder} /usr/local/bin")
+
+
+def script(path: Path, text: str) -> Path:
+    """A program."""
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    return path

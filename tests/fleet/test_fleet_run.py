@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,7 +16,8 @@ from fleet_made.fleets import small
 from in_process import workers_here
 
 from nfslat.cli import main as cli
-from nfslat.fleet.run import local, run
+from nfslat.fleet.compare.windows import Windows
+from nfslat.fleet.run import local, run, stretches
 from nfslat.fleet.run.inputs import expand
 from nfslat.fleet.run.points import find_points
 from nfslat.fleet.run.store import Store
@@ -138,6 +141,41 @@ def test_a_server_that_is_decoded_in_slices_says_the_same(
     assert [step for step in steps if step.startswith("decoded slice")]
     want, found = (_figures(json.loads(json.dumps(one))) for one in (done[1], fleet.to_dict()))
     assert found == want
+
+
+def test_a_server_whose_threads_are_found_by_stretches_says_the_same(
+    made: tuple[Path, dict[str, Any]],
+    done: tuple[Path, dict[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Several tasks cut its shards, each stretch is looked at by its own, and a client gets its waits from all of them:
+    what is counted is the same, and so are verdict, causes, phases and threads."""
+    monkeypatch.setattr(stretches, "_LEAST_OPS", 8_000)
+    monkeypatch.setattr(stretches, "_CUT_OPS", 9_000)
+    found, want = _fleet(made[0], tmp_path), done[1]
+    assert len(stretches.stretches(Windows(0, 1, len(found["server"]["windows"])), found["server"]["ops"])) > 2
+    assert found["captures"] == want["captures"]
+    for one, other in zip(found["by_op"], want["by_op"], strict=True):
+        assert {**one, "queue_ms": None} == {**other, "queue_ms": None}
+        assert one["queue_ms"] == pytest.approx(other["queue_ms"], rel=0.02, abs=0.01)
+    for name in ("outcome", "layer", "cause", "confidence"):
+        assert found["verdict"][name] == want["verdict"][name]
+    assert {(one["cause"], *one["clients"]) for one in found["patterns"]} == {
+        (one["cause"], *one["clients"]) for one in want["patterns"]
+    }
+    server, before = found["server"], want["server"]
+    assert [(one["begin"], one["threads"]) for one in server["phases"]] == [
+        (one["begin"], one["threads"]) for one in before["phases"]
+    ]
+    assert server["inflight"]["levels"] == before["inflight"]["levels"]
+    assert server["inflight"]["threads_estimate"] == before["inflight"]["threads_estimate"]
+    assert server["inflight"]["queue_ms"] == pytest.approx(before["inflight"]["queue_ms"], rel=0.02)
+    name = found["clients"][0]["name"]
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        assert cli.main(["fleet", "--out", str(tmp_path), "--show", name, "--json", "-"]) == 0
+    kept = json.loads((tmp_path / "clients" / f"{name}.json").read_text(encoding="utf-8"))
+    assert json.loads(text.getvalue())["matched"] == kept["matched"]
 
 
 def test_one_client_is_shown_again_without_its_captures(

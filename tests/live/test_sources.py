@@ -84,6 +84,29 @@ def test_pieces_of_any_size_are_one_capture(size: int) -> None:
     assert pipe.splice.packets == 400
 
 
+def test_it_ends_though_nobody_reads() -> None:
+    """A decoder that has stopped keeps its end of the pipe: who writes when it is full does not wait for ever."""
+    read, out = os.pipe()
+    splice = Splice(out, "a capture")
+    failed = []
+
+    def write() -> None:
+        try:
+            for _ in range(10):
+                splice.take(CLIENT)
+                splice.begin()
+        except OSError as problem:
+            failed.append(problem)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    time.sleep(0.1)
+    splice.close()
+    writer.join(5)
+    os.close(read)
+    assert [type(one) for one in failed] == [BrokenPipeError]
+
+
 @pytest.mark.skipif(shutil.which("editcap") is None, reason="editcap is not installed")
 def test_pcapng_comes_block_by_block(tmp_path: Path) -> None:
     """Sections follow one another, with the times of their packets, and nothing of a block that is cut off."""

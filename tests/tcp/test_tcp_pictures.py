@@ -14,8 +14,8 @@ from timeline import MS, Timeline
 
 from nfslat.model.causes import Cause
 from nfslat.model.tables import I64
+from nfslat.tcp.graphs import Pictures
 from nfslat.tcp.model import Report
-from nfslat.tcp.pictures import Pictures
 from nfslat.tcp.thinned import STRETCHES, Points, thin
 
 pytestmark = needs_native

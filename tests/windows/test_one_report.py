@@ -296,7 +296,11 @@ def test_a_connection_that_hangs_for_many_windows(tmp_path: Path) -> None:
     )
     plain, found = api.correlate(server, client).summary, windowed(server, client, 1.0)
     assert plain.hangs is not None
-    assert found.hangs == [dataclasses.replace(one, compared=1) for one in plain.hangs]
+    assert found.hangs is not None
+    assert [dataclasses.replace(one, compared=0) for one in found.hangs] == [
+        dataclasses.replace(one, compared=0) for one in plain.hangs
+    ]
+    assert 1 <= found.hangs[0].compared <= plain.hangs[0].compared
     assert [one.calls for one in found.hangs] == [1]
 
 
@@ -411,3 +415,34 @@ def test_the_time_in_common_is_that_of_the_whole() -> None:
     assert notes[0] == notes[1] != []
     said = [[note for note in of.notes if "overlap only in part" in note] for of in (whole, found)]
     assert said[0] == said[1] != []
+
+
+@needs_captures
+@pytest.mark.parametrize("windows", [2, 7, 50])
+def test_a_pause_that_spans_the_border_of_two_windows(windows: int) -> None:
+    """A client that was stopped for 1.2 s, wherever a window would end: it is seen, once, and how long it was."""
+    folder = SHARED / "lab" / "j_v3_client_stall"
+    server, client = (next(folder.glob(f"{side}.pcap*")) for side in ("server", "client"))
+    whole = api.correlate(server, client).summary
+    seconds = max(one.duration_s for one in whole.captures.values()) / windows
+    found = windowed(server, client, seconds)
+    of_pauses = [[one for one in of.findings if one.code == "host-pause"] for of in (whole, found)]
+    (one,), (other,) = of_pauses
+    for name in ("pauses", "total_ms", "longest_ms", "at", "frame"):
+        assert other.evidence[name] == one.evidence[name]
+
+
+def test_windows_end_where_nothing_pauses(tmp_path: Path) -> None:
+    """Where ops come every 0.3 s all the time windows are as long as they were asked to be."""
+    tcp = wire.Tcp()
+    for number in range(200):
+        tcp.send(300 * number, ">", wire.read(number + 1, offset=8192 * number))
+        tcp.send(300 * number + 5, "<", wire.reply(number + 1))
+    server, client = tmp_path / "s.pcap", tmp_path / "c.pcap"
+    write_pcap(server, tcp.seen_by("server"))
+    write_pcap(client, tcp.seen_by("client"))
+    found = windowed(server, client, 2.0)
+    assert found.matched is not None
+    assert found.matched.ops == 200
+    (note,) = (note for note in found.notes if "were read in" in note)
+    assert int(note.split("were read in ")[1].split(" ")[0]) >= 20

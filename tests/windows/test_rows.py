@@ -32,7 +32,7 @@ _JUDGED = {
     *("sender_ns", "head_of_line_ns", "call_retrans_wait_ns", "reply_retrans_wait_ns"),
 }
 _BY_DRIFT = ["server_srt_ns", "network_ns", "server_ns", "reply_send_ns"]  # by what a window knows of it
-_NEAR_NS = 2_000
+_NEAR_NS = 5_000
 _PARTS = ["call_send_ns", "call_net_ns", "server_ns", "reply_send_ns", "reply_net_ns"]
 
 

@@ -22,6 +22,7 @@ from nfslat.fleet.run.shards import Shard, read_shard
 from nfslat.fleet.run.store import Store
 from nfslat.inflight.levels import hidden_share
 from nfslat.model.decoded import Decoded
+from nfslat.model.details import no_details
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64, Bool, State
 from nfslat.pipeline import side_of
@@ -68,14 +69,14 @@ def stretches(windows: Windows, ops: int, most_ops: int | None = None) -> list[W
     ]
 
 
-def groups(shards: Sequence[Shard], most_ops: int = _CUT_OPS) -> list[list[int]]:
+def groups(shards: Sequence[Shard]) -> list[list[int]]:
     """Numbers of the shards that one task cuts. Those of one caller, which may number all its calls in one row, are
     together."""
     order = sorted(range(len(shards)), key=lambda at: (shards[at].callers, at))
     out: list[list[int]] = []
     held = 0
     for at in order:
-        if not out or (held + shards[at].ops > most_ops and shards[at].callers != shards[out[-1][-1]].callers):
+        if not out or (held + shards[at].ops > _CUT_OPS and shards[at].callers != shards[out[-1][-1]].callers):
             out.append([])
             held = 0
         out[-1].append(at)
@@ -119,7 +120,9 @@ def _pieces(whole: Decoded, rows: Sequence[I32], some: Sequence[Windows]) -> lis
             Piece(
                 calls=_of_rows(whole, slice(begin, end), edges[at] if at else None, None if last else edges[at + 1]),
                 rows=tuple(_within(one, begin, end) for one in rows),
-                before=dataclasses.replace(whole, ops=ops.take(earlier), loose=whole.loose.take(slice(0, 0))),
+                before=dataclasses.replace(
+                    whole, ops=ops.take(earlier), loose=whole.loose.take(slice(0, 0)), details=no_details()
+                ),
             )
         )
     return out
@@ -174,13 +177,14 @@ def put_together(pieces: Sequence[Piece], facts: Decoded, places: Sequence[Seque
 
 def begins_and_ends(
     piece: Piece, calls: Bool, before: Bool, windows: Windows, *, first: bool, last: bool
-) -> tuple[I64, I64]:
-    """Times in flight within the stretch, of the ops that the masks have: what goes on beyond it is cut off there."""
+) -> tuple[I64, I64, int]:
+    """Times in flight within the stretch, of the ops that the masks have: what goes on beyond it is cut off there; and
+    how many those are."""
     edges = windows.edges_ns
     starts = np.concatenate([piece.calls.ops.t1[calls], piece.before.ops.t1[before]])
     ends = np.concatenate([piece.calls.ops.t2[calls], piece.before.ops.t2[before]])
     if not first:
         starts = np.maximum(starts, edges[0])
-    if not last:
-        ends = np.minimum(ends, np.maximum(edges[-1], starts))
-    return starts, ends
+    if last:
+        return starts, ends, 0
+    return starts, np.minimum(ends, np.maximum(edges[-1], starts)), int((ends > edges[-1]).sum())

@@ -79,10 +79,11 @@ def find_stretch(
     (ops, reverse), (before, before_reverse) = reverses
     compared: Bool = ~ops.spread(reverse)
     rows_in = slice(None) if compared.all() else np.flatnonzero(compared)
-    starts, ends = begins_and_ends(piece, compared, ~before.spread(before_reverse), windows, first=first, last=last)
+    starts, ends, goes_on = begins_and_ends(
+        piece, compared, ~before.spread(before_reverse), windows, first=first, last=last
+    )
     # numpy and the compiled loops let go of Python's lock while they work.
     with ThreadPoolExecutor(1) as pool:
-        goes_on = 0 if last else int((ends >= windows.edges_ns[-1]).sum())
         flight = pool.submit(_flight, starts, ends, hidden[0], windows, goes_on)
         load, by_time = _load(replace(whole, ops=ops), reverse, hidden, windows)
         found, flown = flight.result()
@@ -109,7 +110,7 @@ def _flight(starts: I64, ends: I64, hidden: float, windows: Windows, goes_on: in
     found = seen_of(events, hidden)
     if goes_on:
         ended = found.levels.ended.copy()
-        ended[1 : goes_on + 1] -= 1
+        ended[int((events.ends == events.ends[-1]).sum())] -= goes_on  # where all of them seem to end
         found = replace(found, levels=Levels(found.levels.time_ns, ended))
     return found, flying(*events, shifted)
 

@@ -14,12 +14,25 @@ from nfslat.model.units import NS_PER_S
 _AFTER_NS = 2 * NS_PER_S
 
 
+class Speaker:
+    """Tells the user; to whom that is left may change."""
+
+    def __init__(self, to: Callable[[str], None]) -> None:
+        """At first."""
+        self.to = to
+
+    def __call__(self, text: str) -> None:
+        """A line."""
+        self.to(text)
+
+
 class Feeds:
     """Of one side or two: what the decoder reads, and what is known of it."""
 
     def __init__(self, feeds: Mapping[str, Feed], close: Callable[[], None], plain: Sequence[str] = ()) -> None:
         """`close` ends what writes into them. `plain`: captures that are read as they are, in place of any."""
         self._feeds, self._close, self._plain = feeds, close, list(plain)
+        self.speaker = Speaker(lambda _: None)
         self._dropped = dict.fromkeys(feeds, 0)  # as the last row said it
 
     @property

@@ -6,8 +6,10 @@ stop.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import select
 import struct
 import threading
 
@@ -19,6 +21,7 @@ _HEADER, _RECORD, _BLOCK = (
     16,
     12,
 )  # bytes: of a pcap file, in front of its packets, and the least of pcapng's blocks
+_LOOK_MS = 200
 _LONGEST = 1 << 24  # bytes of a packet: more is damage
 _PCAP = {  # the magic number: order of bytes, ns in the smaller unit of time
     b"\xd4\xc3\xb2\xa1": ("<", 1000),
@@ -40,6 +43,10 @@ class Splice:
         self.first_ns: int | None = None  # of the first packet since `begin`
         self.last_ns: int | None = None  # of the last packet, on its clock
         self._out, self._name = out, name
+        os.set_blocking(out, False)
+        self._room = select.poll()
+        self._room.register(out, select.POLLOUT)
+        self._is_over = False
         self._held = b""
         self._is_first = self._at_header = True
         self._kind: bytes = b""  # magic number and link type, or pcapng's
@@ -85,12 +92,16 @@ class Splice:
     def _put(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
-            if self._out < 0:
+            if self._is_over:
                 raise OSError(errno.EPIPE, os.strerror(errno.EPIPE))
-            view = view[os.write(self._out, view) :]
+            # A decoder that was told to stop reads no more, and may hold its end open.
+            if self._room.poll(_LOOK_MS):
+                with contextlib.suppress(BlockingIOError):
+                    view = view[os.write(self._out, view) :]
 
     def close(self) -> None:
         """The decoder finds the end."""
+        self._is_over = True
         with self._lock:
             if self._out >= 0:
                 os.close(self._out)

@@ -11,8 +11,8 @@ from nfslat.tcp.charts.sequence import sequence_chart, sequence_lane
 from nfslat.tcp.charts.sizes import sizes_chart
 from nfslat.tcp.charts.trips import trips_chart, trips_lane
 from nfslat.tcp.charts.waits import turns_chart, waits_chart, waits_lane
+from nfslat.tcp.graphs import Graphs
 from nfslat.tcp.model import Detail, Report
-from nfslat.tcp.pictures import Graphs
 
 
 def charts(report: Report) -> list[Chart]:

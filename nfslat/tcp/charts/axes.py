@@ -11,7 +11,7 @@ from nfslat.report.charts import legend
 from nfslat.report.charts.chart import Spec
 from nfslat.report.charts.style import COLOUR, CULPRIT, INK, PLAIN, Lane, channel, heading, lane, lanes, tips, words
 from nfslat.report.text_layout import count, visible
-from nfslat.tcp.pictures import Graphs
+from nfslat.tcp.graphs import Graphs
 from nfslat.tcp.thinned import Thinned
 
 HEAD_PX, GAP_PX, LANE_PX = 22, 20, 150

@@ -24,8 +24,8 @@ from nfslat.tcp.charts.axes import (
     thinned,
     upright,
 )
+from nfslat.tcp.graphs import Graphs, WayGraphs
 from nfslat.tcp.model import Detail
-from nfslat.tcp.pictures import Graphs, WayGraphs
 from nfslat.tcp.sections.sizes import rate
 from nfslat.tcp.windows import Windows
 

@@ -23,7 +23,7 @@ from nfslat.tcp.charts.axes import (
     slopes,
     thinned,
 )
-from nfslat.tcp.pictures import Graphs, WayGraphs
+from nfslat.tcp.graphs import Graphs, WayGraphs
 
 _KINDS = {
     "retransmission": ("retransmitted", "cross", COSTS),

@@ -10,8 +10,8 @@ from nfslat.report.charts.chart import Chart
 from nfslat.report.charts.style import INK, PLAIN, log_axis, rule
 from nfslat.report.text_layout import count_of
 from nfslat.tcp.charts.axes import COSTS, DATA, Board, Clock, dots, extremes, most, slopes, thinned, upright
+from nfslat.tcp.graphs import Graphs, LateAck, WayGraphs
 from nfslat.tcp.model import Detail
-from nfslat.tcp.pictures import Graphs, LateAck, WayGraphs
 from nfslat.tcp.rounds import HeldBack
 
 _FAR = 60  # typical ones: where the highest is above so many, the axis is a logarithm

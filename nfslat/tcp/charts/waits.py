@@ -9,9 +9,9 @@ from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.style import PLAIN, heading, lane, log_axis, tips, words
 from nfslat.report.text_layout import count, count_of, duration, visible
 from nfslat.tcp.charts.axes import COSTS, DATA, GAP_PX, Board, Clock, dots, extremes, most, thinned, upright
+from nfslat.tcp.graphs import Graphs, Waited, WayGraphs
 from nfslat.tcp.limits import Limits
 from nfslat.tcp.model import Detail
-from nfslat.tcp.pictures import Graphs, Waited, WayGraphs
 from nfslat.tcp.thinned import STRETCHES
 from nfslat.tcp.turns import Turns
 

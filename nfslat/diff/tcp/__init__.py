@@ -1,0 +1,1 @@
+"""Two TCP conversations, or one before and after a moment -> what changed."""
