@@ -63,6 +63,7 @@ def test_the_report_is_that_of_windows(name: str, seconds: float) -> None:
         for _ in watch:
             pass
         found = watch.report()
+        assert watch.report() == found  # and what is kept is as it was
     wanted = _in_windows(*pair, seconds)
     a, b = wanted.matched, found.matched
     assert a is not None
