@@ -167,7 +167,6 @@ class Windows:
         callback_ranks: bytes,
         action_rank: int,
         job: Job,
-        segments: int = 0,
         ring_bytes: int | None = None,
     ) -> None: ...
     def ready(self) -> bool:

@@ -378,15 +378,6 @@ impl Decoder {
         self.is_sampled = wanted == Wanted::Some;
     }
 
-    /// What was said.
-    pub fn wanted(&self) -> Wanted {
-        match (&self.segments, self.is_sampled) {
-            (None, _) => Wanted::None,
-            (Some(_), true) => Wanted::Some,
-            (Some(_), false) => Wanted::All,
-        }
-    }
-
     /// A segment, as a row.
     fn keep(&mut self, number: usize, segment: &Segment<'_>, about: About) {
         if self.flows.list[number].talk.as_ref().is_some_and(|talk| talk.is_over(about.direction, segment)) {

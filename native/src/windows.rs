@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use crate::capture::{Error, File, Progress, Take, read_all};
 use crate::compound::Ranks;
 use crate::container::Packet;
-use crate::decoder::{Contents, Decoder, Wanted};
+use crate::decoder::{Contents, Decoder};
 use crate::flows;
 use crate::ring::Ring;
 
@@ -124,8 +124,7 @@ impl<F: FnMut(Window) -> bool> Windows<F> {
             self.is_wanted &= (self.hand)(Window { begin_ns, end_ns, contents, is_last: false });
             self.begin(end_ns);
         }
-        let mut new = Decoder::new(self.decoder.ranks.clone());
-        new.keep_segments(self.decoder.wanted());
+        let new = Decoder::new(self.decoder.ranks.clone());
         let mut old = std::mem::replace(&mut self.decoder, new);
         old.finish();
         let window = Window { begin_ns: self.begin_ns, end_ns: t_ns, contents: old.contents(), is_last: true };
@@ -136,9 +135,10 @@ impl<F: FnMut(Window) -> bool> Windows<F> {
     }
 
     fn look(&mut self, packet: &Packet<'_>) {
-        let Some(live) = self.live.clone() else { return };
+        let Some(live) = &self.live else { return };
         live.packet(packet);
-        if packet.t_ns >= live.renew_ns.load(Ordering::Relaxed) && self.decoder.packets > 0 {
+        let is_due = packet.t_ns >= live.renew_ns.load(Ordering::Relaxed);
+        if is_due && self.decoder.packets > 0 {
             self.renew(packet.t_ns);
         }
     }
@@ -209,20 +209,19 @@ impl<F: FnMut(Window) -> bool> Take for Windows<F> {
 }
 
 /// Read captures one after the other, as one, and hand on what has ended in each `width_ns` of their clock. The last
-/// window has what was open at the end, too. `how`: which segments are kept, and who looks on.
+/// window has what was open at the end, too. `live`: who looks on.
 pub fn decode_windows<I>(
     inputs: I,
     ranks: Ranks,
     width_ns: i64,
-    how: (Wanted, Option<Arc<Live>>),
+    live: Option<Arc<Live>>,
     progress: &Progress,
     hand: impl FnMut(Window) -> bool,
 ) -> Result<Vec<File>, Error>
 where
     I: IntoIterator<Item = std::io::Result<Box<dyn Read + Send>>>,
 {
-    let mut windows = Windows::new(ranks, width_ns, how.1, hand);
-    windows.decoder.keep_segments(how.0);
+    let mut windows = Windows::new(ranks, width_ns, live, hand);
     let files = read_all(inputs, &mut windows, progress)?;
     windows.end();
     Ok(files)

@@ -14,7 +14,6 @@ from nfslat.decode.native import decoded, facts_of, readable, refused, was_read
 from nfslat.decode.tools import Tools
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import RANK_ACTION, op_ranks
-from nfslat.model.segments import Wanted
 
 
 @dataclass(frozen=True)
@@ -55,11 +54,10 @@ class Windows:
         tools: Callable[[], Tools],
         width_ns: int,
         *,
-        segments: Wanted = Wanted.NONE,
         ring_bytes: int | None = None,
     ) -> None:
-        """`width_ns`: of a window, in ns of the capture's clock. `segments`: which of its TCP connections are wanted.
-        `ring_bytes`: of the newest packets, which can be written; None: none are, and nothing can be renewed."""
+        """`width_ns`: of a window, in ns of the capture's clock. `ring_bytes`: of the newest packets, which can be
+        written; None: none are, and nothing can be renewed."""
         refuse_stored(source)
         self.source = source  # when all was read, with what is known of its files
         self.facts: dict[str, Any] = {}  # then: fields of `nfslat.model.decoded.Facts` that files tell
@@ -71,7 +69,7 @@ class Windows:
         paths = [self._stack.enter_context(readable(file, tools)) for file in source.files]
         self._stack.callback(job.stop)
         ranks = op_ranks(callback=False), op_ranks(callback=True)
-        self._stream = _native.Windows(paths, width_ns, *ranks, RANK_ACTION, job, segments, ring_bytes)
+        self._stream = _native.Windows(paths, width_ns, *ranks, RANK_ACTION, job, ring_bytes)
 
     @property
     def bytes(self) -> int:

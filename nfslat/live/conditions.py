@@ -88,11 +88,6 @@ class Condition:
         """In this stretch."""
         return all(one.holds(row, report) for one in self.clauses)
 
-    @property
-    def is_of_faults(self) -> bool:
-        """Does it go by what is judged, and by no figure?"""
-        return all(one.figure in ("fault", "undecided") for one in self.clauses)
-
 
 def parse_condition(text: str) -> Condition:
     """Raises ``UsageError`` that says what was expected, and where."""

@@ -73,10 +73,6 @@ class Course:
                 del self._causes[cause]
         return began, ended
 
-    def lasts(self) -> Iterator[Event]:
-        """Those that are there."""
-        return (one.event for one in self._causes.values() if one.event is not None)
-
 
 def followed(stretches: Iterable[Stretch], baseline: Baseline | None = None) -> Iterator[Stretch]:
     """The same, each with the causes that began and ended with it, and whether the baseline has its cause."""

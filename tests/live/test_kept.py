@@ -63,6 +63,7 @@ def test_the_report_is_that_of_windows(name: str, seconds: float) -> None:
         for _ in watch:
             pass
         found = watch.report()
+        assert watch.report() == found  # and what is kept is as it was
     wanted = _in_windows(*pair, seconds)
     a, b = wanted.matched, found.matched
     assert a is not None
@@ -93,7 +94,7 @@ def test_only_the_last_minutes_are_kept() -> None:
     with _watch(SERVER, CLIENT, 1.0, keep_ns=4 * NS_PER_S) as watch:
         ops = [stretch.row.ops for stretch in watch]
         with pytest.raises(InputError, match="nothing of that time"):
-            watch.report()
+            watch.report(_EVER_NS << 1)
     with _watch(SERVER, CLIENT, 1.0, keep_ns=4 * NS_PER_S) as watch:
         stretch = [one for one, _ in zip(watch, range(7), strict=False)][-1]
         assert watch.span_ns == (stretch.pair.end_ns - 4 * NS_PER_S, stretch.pair.end_ns)

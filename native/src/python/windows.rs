@@ -14,7 +14,6 @@ use super::{File, Job, failure, of_files, open};
 use crate::apart::Turns;
 use crate::capture::{self, Error};
 use crate::compound::Ranks;
-use crate::decoder::Wanted;
 use crate::ring::{Ring, Written};
 use crate::windows::{Live, Window, decode_windows};
 
@@ -52,7 +51,7 @@ impl Windows {
 #[pymethods]
 impl Windows {
     #[new]
-    #[pyo3(signature = (paths, width_ns, nfs_ranks, callback_ranks, action_rank, job, segments = 0, ring_bytes = None))]
+    #[pyo3(signature = (paths, width_ns, nfs_ranks, callback_ranks, action_rank, job, ring_bytes = None))]
     #[allow(clippy::too_many_arguments, reason = "Python gives them by name")]
     fn new(
         paths: Vec<std::path::PathBuf>,
@@ -61,19 +60,17 @@ impl Windows {
         callback_ranks: Vec<u8>,
         action_rank: u8,
         job: &Job,
-        segments: u8,
         ring_bytes: Option<usize>,
     ) -> Windows {
-        let wanted = [Wanted::None, Wanted::Some, Wanted::All][usize::from(segments.min(2))];
         let live = ring_bytes.map(|bytes| Arc::new(Live::new(bytes)));
-        let how = (wanted, live.clone());
+        let looks_on = live.clone();
         let progress = Arc::clone(&job.0);
         let ranks = Ranks { nfs: nfs_ranks, callback: callback_ranks, action: action_rank };
         // One waits while the next is made: no more than two are in memory, beside that which is looked at.
         let (sender, told) = sync_channel(1);
         thread::spawn(move || {
             let hand = |window| sender.send(Told::Window(Box::new(window))).is_ok();
-            let done = decode_windows(paths.iter().map(open), ranks, width_ns, how, &progress, hand);
+            let done = decode_windows(paths.iter().map(open), ranks, width_ns, looks_on, &progress, hand);
             let _ = sender.send(Told::End(done)); // whoever asked may have gone
         });
         Windows { told: Mutex::new(Some(told)), next: Mutex::default(), files: Mutex::default(), live }
