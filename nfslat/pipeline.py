@@ -180,7 +180,9 @@ def compare(
     clock = _find_clock(server, client, matching, own, talks)
     if not clock.fits and not moved_ns and (on_one := _on_one_clock(server, client, matching, own)):
         # Not `own`, which is of the clocks as they were.
-        return compare(*on_one[:2], filters=filters, srt=srt, may_swap=False, order=order, moved_ns=on_one[2])
+        again = compare(*on_one[:2], filters=filters, srt=srt, may_swap=False, order=order, moved_ns=on_one[2])
+        if again.clock.fits:
+            return again
     times = ServerTimes(clock, matching.matched, len(server.ops), len(client.ops))
     settled = settle(server.ops, client.ops, matching, times)
     if settled is not matching:
@@ -559,7 +561,10 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
     from nfslat.figures.outcomes import outcomes_of
 
     missing, hangs = missing_calls(side.decoded), hangs_of_one(side, filters)
-    flying = one_side(side, missing)
+    at_server = at_client = one_side(side, missing)
+    if len(rows := np.flatnonzero(side.forward).astype(np.int32)):
+        servers = host_pairs(side.ops, side.ops, Matched(rows, rows)).servers
+        at_server = _at_first(at_server, servers, at_server.compared)
     tried, recovered = _put_off(side, side.forward)
     return model.Report(
         schema=model.SCHEMA,
@@ -569,7 +574,7 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
         selection=selection_of({"capture": side}, filters),
         notes=[f"nothing is inferred of the other host: {why_alone}"] if why_alone else [],
         hangs=hangs,
-        inflight=inflight_of_one(side, in_flight(flying, flying)),
+        inflight=inflight_of_one(side, in_flight(at_server, at_client)),
         called=called_of({"capture": side}, filters),
         outcomes=outcomes_of({"capture": side}, side, tried, recovered),
         findings=[one.as_finding() for one in (*findings_of_hangs(hangs), *findings_of_one(side, tried, recovered))],
@@ -656,14 +661,14 @@ def _of_pairs(
     """What hosts have in flight that only one of the captures knows is nothing that these compare; and the levels of a
     server are of one, though there may be several."""
     pairs = host_pairs(found.server.ops, found.client.ops, found.matched)
-    servers = pairs.servers
-    compared = at_server.compared if flying_there is None else flying_there
-    here = compared & at_server.ops.spread(is_at(at_server.ops, servers[0]))
     ours = at_client.compared & at_client.ops.spread(pairs.of_client != NULL)
-    return (
-        dataclasses.replace(at_server, servers=servers, compared=here),
-        dataclasses.replace(at_client, compared=ours),
-    )
+    there = at_server.compared if flying_there is None else flying_there
+    return _at_first(at_server, pairs.servers, there), dataclasses.replace(at_client, compared=ours)
+
+
+def _at_first(side: OneSide, servers: Sequence[str], flying: Bool) -> OneSide:
+    """With the levels of the first of `servers`."""
+    return dataclasses.replace(side, servers=servers, compared=flying & side.ops.spread(is_at(side.ops, servers[0])))
 
 
 def _charge(found: Correlation, waits: tuple[Waits, Waits] | None) -> Charged | None:

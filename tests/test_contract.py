@@ -23,7 +23,7 @@ from nfslat.errors import InputError
 from nfslat.model.tables import Miss, State
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ["answer", "tcp", "diff", "fleet", "packets"]
+ROOMS = ["answer", "tcp", "diff", "diff/tcp", "fleet", "packets", "series"]
 
 
 class Colour(enum.StrEnum):
@@ -111,7 +111,8 @@ def test_the_schema_is_one(generator: ModuleType, room: str) -> None:
 
 def test_every_report_has_its_schema(generator: ModuleType) -> None:
     """Those that are generated are all that there are."""
-    assert sorted(generator.DOCUMENTS) == sorted(path.parent.name for path in ROOT.glob("nfslat/*/schema.json"))
+    found = (path.parent.relative_to(ROOT / "nfslat").as_posix() for path in ROOT.glob("nfslat/**/schema.json"))
+    assert sorted(generator.DOCUMENTS) == sorted(found)
 
 
 def test_the_words_of_the_schema_are_those_of_the_tables() -> None:

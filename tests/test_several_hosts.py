@@ -233,3 +233,18 @@ def test_clocks_by_pairs() -> None:
     theta = {("s1", "c1"): 100, ("s2", "c1"): 300, ("s2", "c2"): 250, ("s3", "c3"): 7}
     assert apart(theta) == ({"s1": 0, "s2": 200}, {"c1": 0, "c2": 50})
     assert apart({}) == ({}, {})
+
+
+def test_one_capture_of_several_servers(alike: tuple[list[Talk], Path, Path]) -> None:
+    """Where nothing is inferred of the servers: levels are of the one with most ops, and what ops wait is of all, so
+    that the time in a thread is."""
+    talks, server, _ = alike
+    report = api.inspect(server).summary
+    assert report.inflight is not None
+    found = report.inflight.server
+    every = [one.traffic for one in talks]
+    ops = sum(len(one.conn) for one in every)
+    assert (found.server, found.servers, found.threads_estimate) == (FEW_THREADS, 3, 2)
+    assert found.max == 16
+    assert found.queue_ms == pytest.approx(sum(one.queue_ns.sum() for one in every) / ops / MS, rel=0.02)
+    assert found.service_ms == pytest.approx(sum(one.service_ns.sum() for one in every) / ops / MS, rel=0.02)

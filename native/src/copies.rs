@@ -313,11 +313,12 @@ impl Copies {
 }
 
 impl Way {
-    /// Does a segment go on where the last one ended, or acknowledge more, with nothing about it but a timestamp?
+    /// Does a segment go on where the last one ended, or acknowledge more, with nothing about it but a timestamp, if that?
     #[inline(always)]
     fn is_usual_next(&self, point: u32, segment: &Segment<'_>) -> bool {
         let is_new = segment.len > 0 || (segment.flags == ACK && self.acks_more(segment));
-        let is_stamped = segment.options.first_chunk() == Some(&PLAIN) && segment.options.len() == 12;
+        let options = segment.options;
+        let is_plain = options.is_empty() || (options.first_chunk() == Some(&PLAIN) && options.len() == 12);
         is_new
             && segment.seq == self.high as u32
             && self.is_usual
@@ -325,7 +326,7 @@ impl Way {
             && segment.flags & (ACK | SYN | FIN | RST) == ACK
             && segment.ip_id != self.last_id
             && segment.ip_id != 0
-            && is_stamped
+            && is_plain
     }
     /// It was not captured before then, and asks for nothing.
     #[inline(always)]

@@ -16,7 +16,7 @@ const FEW_IN_BIN: usize = 32;
 fn by_bins<T: Copy + Default>(items: impl Iterator<Item = T> + Clone, most: u64, key: impl Fn(T) -> u64) -> Vec<T> {
     let rows = items.clone().count();
     let bits = (rows / IN_BIN + 1).ilog2();
-    let shift = (u64::BITS - most.leading_zeros()).saturating_sub(bits);
+    let shift = (u64::BITS - most.leading_zeros()).saturating_sub(bits).min(u64::BITS - 1);
     let bin = |item| (key(item) >> shift) as usize;
     let mut ends = vec![0_u32; (most >> shift) as usize + 1];
     items.clone().for_each(|item| ends[bin(item)] += 1);
@@ -186,6 +186,12 @@ mod tests {
             wanted.sort_unstable();
             assert_eq!(sorted(values), wanted);
         }
+    }
+
+    #[test]
+    fn numbers_as_far_apart_as_can_be_are_sorted() {
+        assert_eq!(sorted(vec![i64::MAX, 0, i64::MIN]), [i64::MIN, 0, i64::MAX]);
+        assert_eq!(order(&[i64::MAX, 0, i64::MIN]), [2, 1, 0]);
     }
 
     #[test]

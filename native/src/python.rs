@@ -58,6 +58,7 @@ impl Job {
 /// Decode captures, one after the other, as one.
 #[pyfunction]
 #[pyo3(signature = (paths, nfs_ranks, callback_ranks, action_rank, job, segments = 0, files = true))]
+#[allow(clippy::too_many_arguments, reason = "Python gives them by name")]
 fn decode(
     py: Python<'_>,
     paths: Vec<std::path::PathBuf>,

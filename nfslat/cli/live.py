@@ -93,7 +93,7 @@ def _screen(options: argparse.Namespace, out: TextIO) -> type[Screen] | None:
     """Where it was asked for. Raises ``UsageError`` where it cannot be had."""
     if not options.screen:
         return None
-    if not out.isatty() or not sys.stdin.isatty():
+    if not (out.isatty() and sys.stdin.isatty() and sys.stderr.isatty()):  # it draws on standard error
         raise UsageError("--screen needs a terminal; without it there are lines")
     if options.json == "-":
         raise UsageError("--screen and --json - are both for the terminal; give --json a file")

@@ -101,7 +101,7 @@ def _streams(options: argparse.Namespace) -> Feeds:
         only_client=options.only_client,
         force=options.force,
     )
-    asked = argparse.Namespace(**vars(options), yes=True)
+    asked = argparse.Namespace(yes=True, quiet=False)
     voice = capture_command.voice_of(asked)
     speaker = Speaker(voice.say)
     streams = Streams(wanted, options.max_cpu or _MAX_CPU, dataclasses.replace(voice, say=speaker))

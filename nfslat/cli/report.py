@@ -187,8 +187,10 @@ def run(options: argparse.Namespace, command: str, *, width: int, color: bool, j
     refuse(options)
     # Here, not above: --help and usage errors do not wait for numpy.
     from nfslat import api  # noqa: PLC0415
+    from nfslat.kernels.memory import share_arena  # noqa: PLC0415
     from nfslat.names.text import in_charset  # noqa: PLC0415
 
+    share_arena()
     wanted = _options(options, command)
     read = [*captures, *options.evidence, *options.server_snapshot, *options.client_snapshot]
     gone: BrokenPipeError | None = None

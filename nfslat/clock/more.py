@@ -33,7 +33,8 @@ def narrowed(clock: Clock, called: tuple[I64, I64], answered: tuple[I64, I64]) -
         return clock
     low, high = lines.a_range(slope)
     theta_ns = was.y0_ns + round((low + high) / 2 + slope * (was.t_ns - was.x0_ns))
-    floor_ns = min(was.floor_ns, int(np.ceil(max(_narrowest(lines.over, lines.under), 0.0) / 2)))
+    narrowest = _narrowest(lines.over, lines.under)
+    floor_ns = was.floor_ns if np.isinf(narrowest) else min(was.floor_ns, int(np.ceil(max(narrowest, 0.0) / 2)))
     now = dataclasses.replace(was, theta_ns=theta_ns, slope=slope, lines=lines, floor_ns=floor_ns)
     return dataclasses.replace(clock, segments=(now,), rough_ns=theta_ns)
 

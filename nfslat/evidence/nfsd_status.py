@@ -174,11 +174,10 @@ def _shares(counts: Counter[str]) -> str:
 def joined(name: str, found: Status, c: Analysis) -> list[str]:
     """Which calls of the captures held threads, and for how long the longest had been there."""
     ops, rows = c.server.ops, dict[int, list[int]]()
-    labels = op_labels(ops.kinds)
-    for row in np.argsort(ops.t0, kind="stable").tolist():
-        rows.setdefault(int(ops.xid[row]), []).append(row)
     # The bytes of an XID may be turned; all of a file's or none of them.
     turned = {call.xid: int.from_bytes(call.xid.to_bytes(4, "big"), "little") for d in found.dumps for call in d.calls}
+    for row in np.flatnonzero(np.isin(ops.xid, np.array([*turned, *turned.values()], dtype=np.int64))).tolist():
+        rows.setdefault(int(ops.xid[row]), []).append(row)
     plain = sum(xid in rows for xid in turned) >= sum(xid in rows for xid in turned.values())
     known = {xid: rows[key] for xid, other in turned.items() if (key := xid if plain else other) in rows}
     if not known:
@@ -193,5 +192,5 @@ def joined(name: str, found: Status, c: Analysis) -> list[str]:
             if longest < since and dump.at_s * 1e9 <= float(ops.t3[row]):
                 longest, of = since, row
     if of is not None:
-        text += f"; the longest had been there for {longest * 1e3:.3g} ms ({labels[ops.kind[of]]})"
+        text += f"; the longest had been there for {longest * 1e3:.3g} ms ({op_labels(ops.kinds)[ops.kind[of]]})"
     return [text]

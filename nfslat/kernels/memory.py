@@ -9,6 +9,7 @@ import os
 import sys
 from pathlib import Path
 
+_ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
 _CONTAINERS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # cgroups(7), 2 and 1
 
 
@@ -34,3 +35,10 @@ def give_back() -> None:
     """Where much was freed and much more will be asked for; elsewhere than with glibc nothing happens."""
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
         trim(0)
+
+
+def share_arena() -> None:
+    """With glibc all threads take memory from one place: what one of them freed another one takes, and some threads do
+    not wait for each other there. To be called before there are threads."""
+    if sys.platform == "linux" and (tune := getattr(ctypes.CDLL(None), "mallopt", None)):
+        tune(_ARENA_MAX, 1)

@@ -70,20 +70,14 @@ def _x(found: Series) -> tuple[Spec, list[float | None]]:
     if None not in loads:
         end = max(load or 0.0 for load in loads) * 1.04 or 1.0
         scale = {"domain": [0, end], "nice": False, "zero": False}
-        axis: Spec = {
-            "title": visible(found.unit),
-            "format": PLAIN,
-            "grid": False,
-            "values": list(dict.fromkeys(loads)),
-        }
+        axis: Spec = {"title": visible(found.unit), "format": PLAIN, "grid": False, "values": [*dict.fromkeys(loads)]}
         return channel(found.unit, scale=scale, axis=axis), loads
     last = len(loads) - 1
     labels = [visible(shorten(point.name, 14)) for point in found.points]
-    axis = {"title": "run", "values": list(range(len(loads))), "labelExpr": f"{json.dumps(labels)}[datum.value]",
-            "grid": False}  # fmt: skip
-    return channel("run", scale={"domain": [-0.2, last + 0.2], "nice": False, "zero": False}, axis=axis), [None] * len(
-        loads
-    )
+    named = f"{json.dumps(labels)}[datum.value]"
+    axis = {"title": "run", "values": list(range(len(loads))), "labelExpr": named, "grid": False}
+    scale = {"domain": [-0.2, last + 0.2], "nice": False, "zero": False}
+    return channel("run", scale=scale, axis=axis), [None] * len(loads)
 
 
 def _line(found: Series, key: str, name: str, values: list[float], x: Spec, at: list[float | None], on: Lane) -> Spec:

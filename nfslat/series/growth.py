@@ -114,7 +114,7 @@ def _not_growing(of: Case) -> Verdict:
     what, whole = f"{between(of.top)}", of.points[0].application_ms or of.points[0].client_ms
     span = f"from {amount(of.first)} to {of_loads(of.last, of.unit)}"
     shape, step = of.shape, None
-    most = math.inf if shape is None else shape.slope[1] * (of.last - of.first)
+    most = _between_two(of) if shape is None else shape.slope[1] * (of.last - of.first)
     if shape is not None and shape.level.p is not None and shape.level.p < CERTAIN:
         if most < 0:
             outcome, sure = "falls", "medium"
@@ -143,6 +143,12 @@ def _not_growing(of: Case) -> Verdict:
     elif outcome in ("none", "falls") and (grown := _below_grows(of)):
         outcome, text = "storage", f"{grown} {text}"
     return Verdict(outcome, sure, None, None, None, None, None, None, None, None, step, text)
+
+
+def _between_two(of: Case) -> float:
+    """By how much it may grow between two loads: 95 % interval."""
+    errors = of.data.errors
+    return math.inf if errors is None else float(of.data.ms[-1] - of.data.ms[0] + 1.96 * np.hypot(*errors))
 
 
 def _below_grows(of: Case) -> str:

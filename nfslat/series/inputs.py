@@ -87,7 +87,11 @@ def _checked(runs: Sequence[Asked], unit: str) -> Listed:
         without = next(one for one in runs if one.load is None)
         raise UsageError(f"{without.name}: has no load, and others have: give all of them one (8={without.files[0]})")
     ordered = sorted(runs, key=lambda one: one.load or 0.0)
-    return Listed(tuple(ordered), (" ".join(unit.split())[:_LONGEST_NAME] or "load") if with_load else "run")
+    return Listed(tuple(ordered), (_shown(unit) or "load") if with_load else "run")
+
+
+def _shown(text: str) -> str:
+    return " ".join("".join(ch if ch.isprintable() else " " for ch in text).split())[:_LONGEST_NAME]
 
 
 def _name(run: str) -> str:
@@ -163,7 +167,7 @@ class _Reading:
             self.refuse(f"{place}: name", "give a text")
         return Asked(
             tuple(files),
-            " ".join(name.split())[:_LONGEST_NAME] or _name(files[-1]),
+            _shown(name) or _name(files[-1]),
             self.number(row, "load", place, _MOST_LOAD),
             self.number(row, "app_ms", place, MOST_MS),
             self.number(row, "storage_ms", place, MOST_MS),

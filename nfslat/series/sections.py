@@ -79,12 +79,13 @@ def _bars(found: Series, width: int) -> Iterator[Block]:
     """A bar for each run, as long as its latency, of the letters of its parts."""
     rows = [(label(found, point), parts(found, point)) for point in found.points]
     most = max((math.fsum(max(value, 0.0) for value in of.values()) for _, of in rows), default=0.0)
-    left = max([len(found.unit), *(len(name) for name, _ in rows)])
+    unit = shorten(plain(found.unit), _UNIT)
+    left = max([len(unit), *(len(name) for name, _ in rows)])
     room = max(min(width, 100) - left - 12, 20)
     yield Title("Where a mean operation spends its time")
     named = words(found)
     yield Prose(", ".join(f"{MARKS[name]} {named[name]}" for name in (rows[0][1] if rows else {})))
-    lines = [f"{plain(found.unit)[:left]:>{left}}  {'ms':>8}"]
+    lines = [f"{unit:>{left}}  {'ms':>8}"]
     for name, of in rows:
         whole, drawn, at = math.fsum(of.values()), "", 0.0
         for part, value in of.items():

@@ -239,8 +239,7 @@ class Whole:
         flown = self.flying.add(c)
         found = judge(c, Known(), matched_ops(c), flown, transport, hanging)
         first, begins = self.stretches, begins_ns(c)
-        if len(c.matched):
-            self.hosts.add(c, found, flown, transport, when_ns, first)
+        self.hosts.add(c, found, flown, transport, when_ns, first)
         if found is None:
             return np.full(len(begins), first)
         if c.client_srt_ns.sum() > self._most_ns:

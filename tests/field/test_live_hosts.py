@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -135,7 +136,8 @@ def _kill(hosts: Hosts, words: str) -> None:
     found = [line.split()[0] for line in hosts.processes() if words in line]
     assert found
     for pid in found:
-        os.kill(int(pid), signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it ended with another one
+            os.kill(int(pid), signal.SIGKILL)
 
 
 def test_a_connection_that_is_lost_comes_again(hosts: Hosts, start: Callable[..., Run]) -> None:
@@ -244,12 +246,12 @@ def test_a_capture_that_takes_too_much(hosts: Hosts, start: Callable[..., Run]) 
     shutil.copy(real or "", hosts.folder / "real-tcpdump")
     hosts.sshd("hungry", "server", mounts=f"mount --bind {hungry} {real}")
     hosts.reachable("hungry")
-    run = start("--server=hungry", "--client=client", "--max-cpu=30")
+    run = start("--server=hungry", "--client=client", "--max-cpu=5")
     run.wait_for(lambda: " are allowed, with 256 bytes" in run.said, 120)
     assert run.over() == 3
     assert "hungry (server): 512 bytes of a packet from now on instead of whole packets" in run.said
     assert "hungry (server): 256 bytes of a packet from now on instead of 512 bytes of a packet" in run.said
-    assert " % of a processor, and 30 are allowed, with 256 bytes of a packet" in run.said.splitlines()[-1]
+    assert " % of a processor, and 5 are allowed, with 256 bytes of a packet" in run.said.splitlines()[-1]
     assert {row["dropped"] for row in run.rows} >= {None, 7}
 
 

@@ -255,7 +255,7 @@ def nothing_stays(hosts: Hosts, within_s: float = 15.0) -> None:
     end = time.monotonic() + within_s
     while (left := left_on(hosts)) and time.monotonic() < end:
         time.sleep(0.1)
-    assert left == []
+    assert not left, left
 
 
 def add_admin(hosts: Hosts) -> None:

@@ -15,6 +15,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from captures import needs_native
@@ -22,10 +24,14 @@ from live_captures import pairs_of
 
 from nfslat.cli.main import main
 from nfslat.errors import InputError
+from nfslat.field.hosts import Voice
+from nfslat.field.link import Link
+from nfslat.field.plan import Plan, Wanted
 from nfslat.live.rows import row_of
 from nfslat.live.sources.feed import Feed, Gap
 from nfslat.live.sources.feeds import Feeds
 from nfslat.live.sources.follow import Follower
+from nfslat.live.sources.hosts import Streams, _Stream
 from nfslat.live.sources.splice import Splice
 from nfslat.live.text import Lines
 from nfslat.live.watch import Stretch
@@ -289,6 +295,20 @@ def test_live_follows_sets(tmp_path: Path) -> None:
     assert rows == [json.loads(line) for line in out.splitlines()[:6]]
 
 
+@needs_native
+def test_a_set_that_is_damaged_ends_both(tmp_path: Path) -> None:
+    """Though nothing is wrong with the other one, which would go on for ever; the line says which."""
+    (tmp_path / "s.pcap").write_bytes(_piece(SERVER, 0, 300) + b"\xff" * 64)
+    (tmp_path / "c.pcap").write_bytes(_piece(CLIENT, 0, 300))
+    command = [sys.executable, "-m", "nfslat", "live", "--follow", "s.pcap", "c.pcap", "--interval=1"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 3
+    assert ended.stderr == "nfslat: s.pcap: is damaged: a packet has no end\n"
+
+
 # --- Times without packets --------------------------------------------------------------------------------
 
 
@@ -340,6 +360,43 @@ def test_dropped_packets_are_those_since_the_row_before(feed: Feed) -> None:
     said = [line for one in dropped for line in Lines(80).of(one) if "dropped" in line]
     assert said[0] == "    1,234 packets dropped by the kernel of a host that captures"
     assert len(said) == 2
+
+
+def _counted(feed: Feed, *counts: tuple[int, int]) -> list[str]:
+    """What is said of a host that captures whole packets, after seconds in which so many MB came, and so many packets
+    had been dropped so far."""
+    said: list[str] = []
+    streams = Streams.__new__(Streams)
+    streams._wanted = Wanted({})
+    streams._voice = Voice(said.append, said.append, lambda: True, terminal=False)
+    link = cast("Link", SimpleNamespace(name="nfs1", kill=lambda: None))
+    stream = _Stream(link, cast("Plan", None), feed, 0, "streaming")
+    stream.looked = time.monotonic(), 0
+    for mb, dropped in counts:
+        feed.splice.bytes += mb << 20
+        stream.looked = stream.looked[0] - 1, stream.looked[1]
+        streams._counted(stream, f"{mb} {dropped} 3")
+    return said
+
+
+@pytest.mark.parametrize(
+    ("counts", "is_shorter"),
+    [
+        ([(15, 0), (15, 0), (15, 0)], False),
+        ([(30, 0), (5, 0), (30, 0)], False),
+        ([(30, 0), (30, 0)], True),
+        ([(15, 10), (15, 20)], True),
+        ([(5, 10), (5, 20)], False),
+    ],
+)
+def test_too_many_bytes_are_fewer_bytes_of_a_packet(
+    feed: Feed, counts: list[tuple[int, int]], is_shorter: bool
+) -> None:
+    """Twice in a row more than 20 MB/s, or than 10 with packets dropped, and a host is asked for less; a burst is
+    borne."""
+    said = _counted(feed, *counts)
+    assert said[:1] == ["nfs1: 512 bytes of a packet from now on instead of whole packets"] * is_shorter
+    assert feed.cpu_percent == 3
 
 
 def test_the_clock_goes_on_without_packets(feed: Feed) -> None:

@@ -321,11 +321,14 @@ def test_slots_need_the_applications_latency(tmp_path: Path) -> None:
 def test_pages_show_strange_names_as_text() -> None:
     """A name of a run is text wherever it stands."""
     asked = [Asked(("x",), name, load) for name, load in (("<b>1</b>", 1.0), ("\x1b[31m", 2.0))]
-    found = build.series(Listed(tuple(asked), "<i>users</i>"), [measured(_ops(5.0), one) for one in asked], "nfslat")
+    found = build.series(
+        Listed(tuple(asked), "<i>users</i>" + "x" * 50), [measured(_ops(5.0), one) for one in asked], "nfslat"
+    )
     text = page.render(found)
     assert "<b>1</b>" not in text
     assert "<i>users</i>" not in text
     assert "\x1b" not in sections.render(found)
+    assert max(map(len, sections.render(found).splitlines())) <= 80
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from nfslat.model.causes import LIMITS, Cause, code
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import Connection
 from nfslat.tcp import model, report
+from nfslat.tcp.charts.all import charts
 from nfslat.tcp.mptcp import Signals, Subflow, token
 from nfslat.tcp.packets import AckKind, Conversation, Kind, Packets, Trace, Way
 from nfslat.tcp.reading import read_trace
@@ -116,7 +117,7 @@ def _multipath(seed: int, rows: int) -> tuple[list[Subflow | None], Signals]:
 
 
 def _made(trace: Trace) -> model.Report:
-    return report.make([trace], None, _TOOL, stream=None, top=3, trace=None)
+    return report.make([trace], None, _TOOL, stream=None, top=3, trace=None, drawn=3)
 
 
 @pytest.mark.parametrize("block", range(6))
@@ -126,6 +127,7 @@ def test_any_packets_have_an_answer_that_adds_up(block: int) -> None:
         trace = _mangled(seed)
         found = _made(trace)
         json.dumps(found.to_dict(), allow_nan=False)
+        json.dumps([chart.spec for chart in charts(found)], allow_nan=False)
         assert max(map(len, render(found, width=80, color=False).splitlines())) <= 80, seed
         for detail in found.details:
             shared = Shared(trace.talk(detail.stream))
@@ -139,6 +141,11 @@ def test_any_packets_have_an_answer_that_adds_up(block: int) -> None:
                 rounds = detail.waits.rounds[way]
                 count = 0 if rounds.trips is None else rounds.trips.count
                 assert count + rounds.repaired + rounds.uncovered == sum(kinds)
+            # Ten parts of its time hold all of it.
+            assert detail.stretches is not None
+            for way, own in zip(detail.stretches.ways, detail.waits.limits, strict=True):
+                for limit in own.limits:
+                    assert sum(way.waited_ms[limit.limit].total) == pytest.approx(limit.ms)
             taken = take(shared)
             parts = sum(int(one.sum()) for one in part_durations(taken).values())
             assert parts == (taken.end_ns - taken.begin_ns if len(taken.rows) else 0)

@@ -69,6 +69,7 @@ pub fn options_of(segment: &Segment<'_>) -> (u32, u32) {
             let word = |at: usize| u32::from_be_bytes([all[at], all[at + 1], all[at + 2], all[at + 3]]);
             (word(4), word(8))
         }
+        _ if segment.options.is_empty() => (0, 0),
         _ => other_options(segment.options),
     }
 }

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from nfslat.errors import NfslatError
@@ -36,6 +37,7 @@ class Feed:
         self.dropped: int | None = None  # packets that the kernel had no room for, so far; None: not known
         self.cpu_percent: int | None = None  # of a processor, lately
         self.failed: NfslatError | None = None  # why nothing comes any more
+        self.when_failed: Callable[[], None] = lambda: None
         self._read, out = os.pipe()
         self.splice = Splice(out, name)
         self._came = time.monotonic()  # when packets did last
@@ -84,8 +86,10 @@ class Feed:
 
     def end(self, failed: NfslatError | None = None) -> None:
         """Nothing comes any more: the decoder finds the end."""
-        self.failed = failed
+        self.failed = self.failed or failed
         self.splice.close()
+        if failed is not None:
+            self.when_failed()
 
     def close(self) -> None:
         """Nobody reads any more; who writes gets an ``OSError``."""

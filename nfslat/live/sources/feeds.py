@@ -33,6 +33,10 @@ class Feeds:
         """`close` ends what writes into them. `plain`: captures that are read as they are, in place of any."""
         self._feeds, self._close, self._plain = feeds, close, list(plain)
         self.speaker = Speaker(lambda _: None)
+        for feed in feeds.values():
+            feed.when_failed = self._end
+        if any(feed.failed is not None for feed in feeds.values()):
+            self._end()
         self._dropped = dict.fromkeys(feeds, 0)  # as the last row said it
 
     @property
@@ -61,12 +65,18 @@ class Feeds:
             later_ns = stretch.pair.later_ns if side == "server" else 0
             gap = _gap_in(feed, stretch.pair.begin_ns - later_ns, stretch.pair.end_ns - later_ns)
             if gap is not None:
-                text = f"A time without packets of {feed.name}: {gap.why}. Nothing is judged."
+                why = gap.why.rstrip(".")
+                text = f"A time without packets of {feed.name}: {why}. Nothing is judged."
                 row = dataclasses.replace(
                     row, outcome="undecided", layer=None, cause=None, confidence="low", gap=side, text=text
                 )
                 return dataclasses.replace(stretch, row=row, report=None)
         return dataclasses.replace(stretch, row=row)
+
+    def _end(self) -> None:
+        """One has failed: with the others alone there would be no more stretches, or none that tell."""
+        for feed in self._feeds.values():
+            feed.end()
 
     def refuse_failed(self) -> None:
         """Raise the ``NfslatError`` with which a feed ended, where one did."""

@@ -159,12 +159,14 @@ class Streams:
         numbers = [int(word[:15]) if word.isascii() and word.isdecimal() else None for word in words]
         if len(numbers) != 3:
             return
+        was_dropped = feed.dropped or 0
         if numbers[1] is not None:
             feed.dropped = stream.dropped + numbers[1]
         feed.cpu_percent = numbers[2]
         now, was = time.monotonic(), stream.looked
         stream.looked = now, feed.splice.bytes
-        most = 2 * cost.limits().max_stream_mb * _MB
+        # A burst is borne, unless packets are dropped for it.
+        most = cost.limits().max_stream_mb * _MB * (1 if (feed.dropped or 0) > was_dropped else 2)
         stream.heavy = stream.heavy + 1 if stream.looked[1] - was[1] > most * (now - was[0]) else 0
         if stream.heavy >= 2 and not self._wanted.force and self._shorten(stream):
             self._again(stream, f"it sent more than {most // _MB} MB/s", 0.0)

@@ -55,6 +55,7 @@ class Clock:
                 "format": PLAIN,
                 "grid": False,
                 "tickCount": 8,
+                "labelSeparation": 8,
                 "titleLimit": 600,
             },
         )
@@ -184,13 +185,15 @@ def no_data(one: Lane, text: str) -> Spec:
     return words(text, {"value": 4}, {"value": one.top + 16}, fontSize=11, color=INK)
 
 
-def thinned(of: Thinned, nouns: str, clock: Clock) -> str:
+def thinned(of: Sequence[Thinned], nouns: str, clock: Clock) -> str:
     """How points were thinned; empty where all are drawn."""
-    if of.stretch_ms is None:
+    many = [one for one in of if one.stretch_ms is not None]
+    if not many:
         return ""
+    part = clock.at(many[0].stretch_ms or 0.0)
     return (
-        f"{count(of.points)} {nouns} are drawn as the lowest and the highest of each {clock.at(of.stretch_ms):.4g} "
-        f"{clock.unit}; none is averaged."
+        f" {' and '.join(count(one.points) for one in many)} {nouns} are drawn as the lowest and the highest of each "
+        f"{part:.4g} {clock.unit}; none is averaged."
     )
 
 

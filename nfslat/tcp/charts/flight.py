@@ -42,11 +42,10 @@ def flight_chart(one: Detail, graphs: Graphs, name: str) -> list[Chart]:
             _lane(board, way, windows)
     if not board.found:
         return []
-    said = [text for way in graphs.ways if (text := thinned(way.in_flight, "data packets", clock))]
     caption = (
         "Sent and not acknowledged behind each data packet, and the window that the receiver announced. A sender stops "
-        "where the two meet. " + " ".join(said)
-    ).rstrip()
+        "where the two meet."
+    ) + thinned([way.in_flight for way in graphs.ways], "data packets", clock)
     alt = "Bytes in flight and receive window over time. " + " ".join(
         f"From {way.sender}: up to {count(round(most(way.in_flight)))} bytes in flight; {scale_of(windows)}."
         for way, windows in zip(graphs.ways, one.waits.windows, strict=True)

@@ -41,18 +41,17 @@ def sequence_chart(graphs: Graphs, name: str, title: str) -> list[Chart]:
             sequence_lane(board, way)
     if not board.found:
         return []
-    said = [text for way in graphs.ways if (text := thinned(way.sent, "data packets", clock))]
     caption = (
         "Bytes since the first one of each direction: a bar is a packet, the line below it is what was acknowledged, "
-        "the dashed one how far the receiver's window goes. "
-    ) + " ".join(said)
+        "the dashed one how far the receiver's window goes."
+    ) + thinned([way.sent for way in graphs.ways], "data packets", clock)
     alt = "Bytes sent and acknowledged over time. " + " ".join(
         f"From {way.sender}: {count_of(way.sent.points, 'data packet')}, {count(way.again_count)} retransmitted or out "
         "of order."
         for way in graphs.ways
     )
     spec, height = board.spec(alt)
-    return [Chart(f"sequence-{name}", title, caption.rstrip(), alt, spec, height + 50, "sequence")]
+    return [Chart(f"sequence-{name}", title, caption, alt, spec, height + 50, "sequence")]
 
 
 def sequence_lane(board: Board, way: WayGraphs) -> None:

@@ -29,12 +29,12 @@ def trips_chart(one: Detail, graphs: Graphs, name: str, title: str) -> list[Char
             trips_lane(board, way, one.waits.rounds[at].held)
     if not board.found:
         return []
-    said = [text for way in graphs.ways if (text := thinned(way.trips_ms, "round trips", clock))]
     caption = (
         "From each data packet to the first ACK that covers it, by when the data were sent. All data that one delayed "
         "ACK covers wait for it: the later they were sent the shorter, so that round trips fall by a straight line. "
-        "ACKs that come with data hold the time of the application that sends these. " + " ".join(said)
-    ).rstrip()
+        "ACKs that come with data hold the time of the application that sends these."
+        + thinned([way.trips_ms for way in graphs.ways], "round trips", clock)
+    )
     alt = "Round trips over time. " + " ".join(map(_said, graphs.ways))
     spec, height = board.spec(alt)
     return [Chart(f"trips-{name}", title, caption, alt, spec, height + 50, "trips")]

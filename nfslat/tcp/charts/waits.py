@@ -17,6 +17,7 @@ from nfslat.tcp.turns import Turns
 
 _ROW_PX, _BAR_PX, _TITLE_PX = 30, 12, 22
 _FAR = 60
+_LEAST_BAR = 0.25
 
 
 def waits_chart(one: Detail, graphs: Graphs, name: str) -> list[Chart]:
@@ -30,8 +31,8 @@ def waits_chart(one: Detail, graphs: Graphs, name: str) -> list[Chart]:
         return []
     left = [way for way in graphs.ways if way.waited_count > len(way.waited)]
     caption = "Times in which a sender had data to send and did not send, by what it waited for." + "".join(
-        f" From {way.sender} there are {count(way.waited_count)}: bars are as high as the share of their time, and the "
-        "long ones are drawn besides."
+        f" From {way.sender} there are {count(way.waited_count)}: a bar is the higher the larger the share of its "
+        "time, and the long ones are drawn besides."
         for way in left
     )
     alt = "What the senders waited for, over time. " + " ".join(_said(way) for way in graphs.ways if way.waited)
@@ -88,7 +89,8 @@ def _sums(limits: Limits, cause: Limit, clock: Clock, top: int, colour: str) -> 
             "to": clock.at(min(begin + (at + 1) * limits.bin_ms, clock.graphs.to_ms)),
             "waited": row[place],
             "share": min(row[place] / limits.bin_ms, 1.0),
-            "high": top + _BAR_PX * (1 - min(row[place] / limits.bin_ms, 1.0)),
+            # However short, it is seen.
+            "high": top + _BAR_PX * (1 - min(max(row[place] / limits.bin_ms, _LEAST_BAR), 1.0)),
         }
         for at, row in enumerate(limits.bins)
         if row[place]
@@ -190,7 +192,7 @@ def turns_chart(one: Detail, graphs: Graphs, name: str) -> list[Chart]:
         upright(spans, clock, drawn, stroke=DATA, strokeOpacity=0.35),
         dots(points, clock, drawn, "turn", "turn, ms", fill=DATA),
     ]
-    caption = f"From the first byte of a request to the last of its response. {thinned(of, 'turns', clock)}".rstrip()
+    caption = f"From the first byte of a request to the last of its response.{thinned([of], 'turns', clock)}"
     alt = f"Duration of {count_of(of.points, 'turn')} over time: mean {ms(mean)} ms, longest {ms(top)} ms."
     spec, height = board.spec(alt)
     return [Chart(f"turns-{name}", "Turns over time", caption, alt, spec, height + 50, "turns")]
