@@ -96,7 +96,7 @@ def test_only_the_last_minutes_are_kept() -> None:
         with pytest.raises(InputError, match="nothing of that time"):
             watch.report(_EVER_NS << 1)
     with _watch(SERVER, CLIENT, 1.0, keep_ns=4 * NS_PER_S) as watch:
-        stretch = [one for one, _ in zip(watch, range(7), strict=False)][-1]
+        stretch = [one for _, one in zip(range(7), watch, strict=False)][-1]
         assert watch.span_ns == (stretch.pair.end_ns - 4 * NS_PER_S, stretch.pair.end_ns)
         for seconds in (4, 2, 1):
             matched = watch.report(stretch.pair.end_ns - seconds * NS_PER_S).matched
