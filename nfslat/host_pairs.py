@@ -77,6 +77,11 @@ def host_pairs(server: Ops, client: Ops, matched: Matched) -> HostPairs:
     )
 
 
+def has_several(ops: Ops) -> bool:
+    """Does the capture know more than one pair, whatever of them is compared?"""
+    return len(set(_ends(ops))) > 1
+
+
 def is_at(ops: Ops, address: str) -> Bool:
     """Of each class of ops: is that the server, or, of callbacks, the client that is called?"""
     c = ops.classes

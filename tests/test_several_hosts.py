@@ -227,11 +227,20 @@ def test_distances_are_those_of_each_server(tmp_path: Path) -> None:
         Talk(CLIENT, server, simulate(threads=64, workers=4, network_ns=ns, count=2_500, seed=seed))
         for seed, (server, ns) in enumerate(((FEW_THREADS, near_ns), (HEALTHY, far_ns)), 1)
     ]
-    report = api.correlate(at_servers(tmp_path / "s.pcap", *talks), at_clients(tmp_path / "c.pcap", *talks)).summary
-    charged = {(row.part, row.cause): row.mean_ms for row in report.charges if row.mean_ms > 0.1}
-    assert set(charged) == {("call_net", "distance"), ("reply_net", "distance"), ("server", "unexplained")}
-    for part in ("call_net", "reply_net"):
-        assert charged[part, "distance"] == pytest.approx((far_ns + near_ns) / 2 / MS, rel=0.01)
+    server, client = at_servers(tmp_path / "s.pcap", *talks), at_clients(tmp_path / "c.pcap", *talks)
+    far = {"server_addr": [HEALTHY]}
+    for report, way_ns in (
+        (api.correlate(server, client).summary, (far_ns + near_ns) / 2),
+        (api.correlate(server, client, **far).summary, far_ns),
+        (api.inspect(client).summary, (far_ns + near_ns) / 2),
+        (api.inspect(client, **far).summary, far_ns),
+    ):
+        assert report.charges is not None
+        charged = {(row.part, row.cause): row.mean_ms for row in report.charges if row.mean_ms > 0.1}
+        assert set(charged) == {("call_net", "distance"), ("reply_net", "distance"), ("server", "unexplained")}
+        for part in ("call_net", "reply_net"):
+            assert charged[part, "distance"] == pytest.approx(way_ns / MS, rel=0.01)
+        assert not {"bandwidth", "net-asymmetry"} & {one.code for one in report.findings}
 
 
 def test_waits_for_threads_are_those_of_each_server(talks: list[Talk], tapped: model.Report) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from nfslat.clock.clock import Clock
-from nfslat.host_pairs import HostPairs
+from nfslat.host_pairs import HostPairs, has_several
 from nfslat.model.blocks import tally
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import I32, I64, Matched, Ops
@@ -15,12 +15,12 @@ from nfslat.model.tables import I32, I64, Matched, Ops
 
 def half_trips_ns(server: Decoded, client: Decoded, matched: Matched, clock: Clock, pairs: HostPairs) -> I64:
     """Of each pair, half of the room that causality leaves for theta, or of TCP's shortest round trip, whichever is
-    shorter. Where there are several, those that are near leave no room to those that are far: TCP alone counts.
+    shorter. Where a capture knows several, those that are near leave no room to those that are far: TCP alone counts.
 
     The clock must fit.
     """
     least_ns = _least_rtts_ns(server, client, matched, pairs)
-    if len(pairs.pairs) == 1:
+    if not has_several(client.ops):
         low_ns, high_ns = clock.main.bounds_at(clock.main.t_ns)
         least_ns = np.minimum(least_ns, max(high_ns - low_ns, 0))
     return least_ns // 2
