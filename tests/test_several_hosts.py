@@ -180,6 +180,21 @@ def test_clients_on_clocks_of_their_own(tmp_path: Path) -> None:
         assert one.theta_bound_ms[0] <= ahead_ms <= one.theta_bound_ms[1]
 
 
+def test_clocks_further_apart_than_captures_are_long(tmp_path: Path) -> None:
+    """Packets of one client are all before those of the other then, and no clock was set in between: no operation is
+    left out."""
+    talks = [
+        Talk(client, server, simulate(threads=64, workers=2, count=700, seed=seed), client_s=client_s)
+        for seed, (client, server, client_s) in enumerate(((CLIENT, HEALTHY, 0.0), (OTHER, HEALTHY, -77.5)))
+    ]
+    report = api.correlate(at_servers(tmp_path / "s.pcap", *talks), at_clients(tmp_path / "c.pcap", *talks)).summary
+    assert [one.ops for one in report.pairs] == [700] * 2
+    assert report.clock is not None
+    assert report.clock.fits
+    assert not report.clock.steps
+    assert any("clocks of several hosts" in note for note in report.notes)
+
+
 def test_other_servers_of_the_client_say_nothing_of_this_one(talks: list[Talk], tmp_path: Path) -> None:
     """The capture of one server, and that of a client which has others, too: its slots are those of the connections to
     this one, and nothing is told of pairs."""
