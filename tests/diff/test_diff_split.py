@@ -10,8 +10,8 @@ from captures import SHARED, needs_native
 from queue_captures import write_captures
 from queues import GETATTR, MS, Traffic, one_after_another, simulate
 
-from nfslat.cli import diff as command
 from nfslat.diff import model
+from nfslat.diff.answer import answer
 from nfslat.diff.runs import Run
 from nfslat.diff.split import split
 from nfslat.model.units import NS_PER_S, utc
@@ -36,7 +36,7 @@ def _split(folder: Path, after_ns: int) -> tuple[model.Diff, Run, Run]:
     """So long after the first packet."""
     server, client = (str(next(folder.glob(f"{side}.pcap*"))) for side in ("server", "client"))
     a, b = split([server, client], Filters(), Moment(after_ns, False, "here"), engine=None, quiet=True, name="pair")
-    return command.answer(a, b, []), a, b
+    return answer(a, b, []), a, b
 
 
 def _captured(traffic: Traffic, folder: Path) -> Path:
