@@ -154,6 +154,20 @@ def test_few_short_runs_cannot_tell() -> None:
     assert "longer runs" in verdict.next
 
 
+@pytest.mark.parametrize("place", [2, 4])
+def test_a_run_that_is_badly_known_is_no_proof_of_none(place: int) -> None:
+    """A run far above the others whose mean is hardly known: nobody says that nothing grows."""
+    runs = [(float(n), _ops(20.0, seed=n)) for n in USERS]
+    rng = np.random.default_rng(3)
+    # Most of its ops wait as long as any, and some stretches far longer.
+    network = np.repeat([0.5] * 7 + [600.0, 0.5, 900.0], 150) * (1 + 0.1 * rng.random(1500))
+    runs[place] = (float(USERS[place]), run(single(np.full(1500, 20.0), network, queue_ms=np.zeros(1500))))
+    found = _answer(runs)
+    assert found.points[place].disparity_error_ms is not None
+    assert found.points[place].disparity_error_ms > found.points[place].disparity_ms / 3
+    assert found.verdict.outcome == "cannot-tell"
+
+
 def test_two_runs_bracket_it() -> None:
     """Two runs show that it grows and not from where; the next run is one between them."""
     verdict = _answer([(8.0, _closed(8, 16, 20.0, 1)), (64.0, _closed(64, 16, 20.0, 2))]).verdict
