@@ -49,8 +49,9 @@ def host_pairs(server: Ops, client: Ops, matched: Matched) -> HostPairs:
     """Of ops that clients call. A connection is of one pair; one without a matched op is of the pair that has its
     addresses."""
     at_client, at_server = _ends(client), _ends(server)
-    names = list(dict.fromkeys(at_client))
-    own = np.array([names.index(one) for one in at_client], dtype=np.int64)
+    numbers: dict[tuple[str, str], int] = {}
+    own = np.array([numbers.setdefault(one, len(numbers)) for one in at_client], dtype=np.int64)
+    names = list(numbers)
     linked = np.full(len(server.connections), NULL, dtype=np.int64)
     if len(names) == 1:
         counts = np.array([len(matched)])
@@ -74,6 +75,11 @@ def host_pairs(server: Ops, client: Ops, matched: Matched) -> HostPairs:
         ),
         of_client=number[own] if len(own) else own,
     )
+
+
+def has_several(ops: Ops) -> bool:
+    """Does the capture know more than one pair, whatever of them is compared?"""
+    return len(set(_ends(ops))) > 1
 
 
 def is_at(ops: Ops, address: str) -> Bool:

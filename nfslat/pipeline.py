@@ -88,7 +88,7 @@ from nfslat.select import (
 )
 from nfslat.wire.charges.analysis import Charged, charge
 from nfslat.wire.resends import Waits, retrans_waits_ns
-from nfslat.wire.round_trip import half_trip_ns
+from nfslat.wire.round_trip import half_trips_ns
 from nfslat.wire.unseen import Unseen, unseen
 
 if TYPE_CHECKING:
@@ -680,8 +680,16 @@ def _charge(found: Correlation, waits: tuple[Waits, Waits] | None) -> Charged | 
     if waits is None or not found.clock.fits or not len(found.matched):
         return None
     server, client = found.server.decoded, found.client.decoded
-    half_ns = half_trip_ns(server, client, found.matched, found.clock)
-    return charge(server, client, found.parts, waits, half_ns, of_a_stretch=found.client.span_ns is not None)
+    pairs = host_pairs(server.ops, client.ops, found.matched)
+    return charge(
+        server,
+        client,
+        found.parts,
+        waits,
+        half_trips_ns(server, client, found.matched, found.clock, pairs),
+        numbers=client.ops.spread(pairs.of_client)[found.matched.client] if len(pairs.pairs) > 1 else None,
+        of_a_stretch=found.client.span_ns is not None,
+    )
 
 
 def _in_socket_ns(found: Correlation, charges: Charged | None) -> I64 | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from queues import Traffic
-from wire import MS, Tcp, getattr3, read, reply, write, write_pcap
+from wire import MS, Tcp, getattr3, read, record, reply, write, write_pcap
 
 from nfslat.model.tables import I64
 
@@ -38,13 +38,23 @@ def flow(
     ends: tuple[tuple[str, int], tuple[str, int]],
     first_xid: int = _FIRST_XID,
 ) -> Tcp:
-    """The TCP connection of `mine` between the client's and the server's address and port."""
+    """The TCP connection of `mine` between the client's and the server's address and port. An end acknowledges what is
+    there, and not what is still on its way: TCP's round trips are those of the path."""
     messages = []
     for row, kind in enumerate(mine.kind.tolist()):
         xid = int.from_bytes((first_xid + row).to_bytes(4, "big"), "little")
         what = getattr3(xid) if kind == "GETATTR" else (read if kind == "READ" else write)(xid, offset=8192 * row)
-        messages += [(int(calls_ns[row]), ">", what), (int(replies_ns[row]), "<", reply(xid))]
+        messages += [(int(calls_ns[row]), ">", record(what), row), (int(replies_ns[row]), "<", record(reply(xid)), row)]
+    messages.sort(key=lambda one: one[0])
     tcp = Tcp(client=ends[0], server=ends[1])
-    for t_ns, way, message in sorted(messages, key=lambda one: one[0]):
-        tcp.send(t_ns / MS, way, message)
+    left = {">": (mine.sent_ns, mine.received_ns), "<": (mine.reply_ns, mine.arrival_ns)}  # and when others came there
+    came = {way: np.maximum.accumulate(np.sort(ns)) for way, (_, ns) in left.items()}
+    upto = {way: [tcp.next["<" if way == ">" else ">"]] for way in left}
+    for _, way, message, _ in messages:
+        back = upto["<" if way == ">" else ">"]
+        back.append(back[-1] + len(message))
+    for t_ns, way, message, row in messages:
+        there = int(np.searchsorted(came[way], left[way][0][row], "right"))
+        tcp.raw(t_ns / MS, way, tcp.next[way], message, ack=upto[way][there])
+        tcp.next[way] += len(message)
     return tcp

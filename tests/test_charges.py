@@ -179,7 +179,7 @@ def _pair(
         sides.append(decoded(ops(*rows), details=replace(no_details(), **{"tcp": _tcp(), **(tables or {})})))
     count = np.arange(len(server), dtype=np.int32)
     parts = Parts(sides[0].ops, sides[1].ops, Matched(count, count), ConstantOffset(0))
-    return charge(sides[0], sides[1], parts, (NOTHING_LOST, NOTHING_LOST), MS // 2)
+    return charge(sides[0], sides[1], parts, (NOTHING_LOST, NOTHING_LOST), np.array([MS // 2]))
 
 
 def _ms(found: Charged) -> dict[tuple[str, str], float]:
@@ -450,7 +450,7 @@ def test_a_path_that_is_full_and_shows_few_messages(made: Simulated, mbit: float
     c = _correlated(made, tmp_path)
     few = c.matched.take(np.arange(100, 112, 4))
     parts = Parts(c.parts.server, c.parts.client, few, c.clock)
-    found = charge(c.server.decoded, c.client.decoded, parts, (NOTHING_LOST, NOTHING_LOST), MS // 10)
+    found = charge(c.server.decoded, c.client.decoded, parts, (NOTHING_LOST, NOTHING_LOST), np.array([MS // 10]))
     rates = [one.bytes_per_s * 8 / 1e6 for one in found.plateaus]
     assert rates == ([pytest.approx(mbit, rel=0.05)] if mbit else [])
     share = sum(one.ns for (_, cause), one in found.sums().items() if cause is Cause.BANDWIDTH)

@@ -151,9 +151,12 @@ def test_what_makes_no_sense_is_one_line(
     assert len(err.splitlines()) == 1
 
 
-def test_evidence_needs_both_captures(captures: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """With one capture of which nothing is inferred there is nothing to put evidence beside: the run says so."""
-    assert cli.main([captures[0], "--sessions", "3", "--what-if", "threads=2"]) == 2
+def test_evidence_needs_both_captures(captures: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With one capture of which nothing is inferred, as its packets are gone, there is nothing to put evidence beside:
+    the run says so."""
+    ops = str(tmp_path / "ops.parquet")
+    assert cli.main([captures[0], "--ops-parquet", ops]) == 0
+    assert cli.main([ops, "--sessions", "3", "--what-if", "threads=2"]) == 2
     assert "what-if, sessions: this needs both sides" in capsys.readouterr().err
 
 

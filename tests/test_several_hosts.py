@@ -38,11 +38,11 @@ def merged(captures: tuple[Path, Path]) -> model.Report:
 
 @pytest.fixture(scope="module")
 def talks() -> list[Talk]:
-    """One client of three servers: the first has two threads; the second is well, and far away; to the third the client
-    has two slots. The servers' clocks are seconds apart."""
+    """One client of three servers: the first has two threads; the second is well, and further away; to the third the
+    client has two slots. The servers' clocks are seconds apart."""
     loads = (
         simulate(threads=2, workers=16, connections=2, count=4_000, seed=1),
-        simulate(threads=64, workers=4, rate_per_s=300, network_ns=10 * MS, count=3_000, seed=2),
+        simulate(threads=64, workers=4, rate_per_s=300, network_ns=2 * MS, count=3_000, seed=2),
         simulate(threads=64, workers=8, slots=2, count=3_500, seed=3),
     )
     ahead_s = 3.0, 9.0, 20.0
@@ -217,6 +217,30 @@ def test_healthy_servers_have_no_fault(tmp_path: Path) -> None:
     assert [one.outcome for one in report.pairs] == ["no-fault"] * 2
     assert report.verdict is not None
     assert report.verdict.outcome == "no-fault"
+
+
+def test_distances_are_those_of_each_server(tmp_path: Path) -> None:
+    """A server that is far away beside one that is near: its distance is no queue on the way, in nothing that is said
+    of all operations either."""
+    far_ns, near_ns = 5 * MS, MS // 20
+    talks = [
+        Talk(CLIENT, server, simulate(threads=64, workers=4, network_ns=ns, count=2_500, seed=seed))
+        for seed, (server, ns) in enumerate(((FEW_THREADS, near_ns), (HEALTHY, far_ns)), 1)
+    ]
+    server, client = at_servers(tmp_path / "s.pcap", *talks), at_clients(tmp_path / "c.pcap", *talks)
+    far = {"server_addr": [HEALTHY]}
+    for report, way_ns in (
+        (api.correlate(server, client).summary, (far_ns + near_ns) / 2),
+        (api.correlate(server, client, **far).summary, far_ns),
+        (api.inspect(client).summary, (far_ns + near_ns) / 2),
+        (api.inspect(client, **far).summary, far_ns),
+    ):
+        assert report.charges is not None
+        charged = {(row.part, row.cause): row.mean_ms for row in report.charges if row.mean_ms > 0.1}
+        assert set(charged) == {("call_net", "distance"), ("reply_net", "distance"), ("server", "unexplained")}
+        for part in ("call_net", "reply_net"):
+            assert charged[part, "distance"] == pytest.approx(way_ns / MS, rel=0.01)
+        assert not {"bandwidth", "net-asymmetry"} & {one.code for one in report.findings}
 
 
 def test_waits_for_threads_are_those_of_each_server(talks: list[Talk], tapped: model.Report) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -44,14 +45,19 @@ class Charged:
     rare: Charges
     parts: Parts
     net_ns: dict[str, I64]  # call_net and reply_net of each matched op
-    half_trip_ns: int  # distance: of each direction, as far as the rest of the part has room for it
+    half_trips_ns: I64  # of each: distance, of each direction, as far as the rest of the part has room for it
     pauses: tuple[Pause, ...]
     plateaus: tuple[Plateau, ...]
     delayed_acks: dict[str, I64]  # part ("call_send", "reply_send") of whose sender: how long each ACK was held, ns
 
+    @property
+    def half_trip_ns(self) -> int:
+        """The shortest."""
+        return int(self.half_trips_ns.min())
+
     def distance_ns(self, part: str, at: slice | I64 = slice(None)) -> I64:
         """Of call_net or reply_net of the matched ops in rows `at`, the shortest time on the way."""
-        left = np.minimum(self.net_ns[part][at], self.half_trip_ns)
+        left = np.minimum(self.net_ns[part][at], self.half_trips_ns[at])
         np.maximum(left, 0, out=left)
         of_part = self.rare.place == place(part)
         if of_part.any():
@@ -127,13 +133,15 @@ def charge(
     client: Decoded,
     parts: Parts,
     waits: tuple[Waits, Waits],
-    half_trip_ns: int,
+    half_trips_ns: I64,
     *,
+    numbers: I64 | None = None,
     of_a_stretch: bool = False,
 ) -> Charged:
     """What each matched op is charged with. Both sides must say what TCP did, and the clocks must fit.
 
-    `half_trip_ns` is what the clocks leave room for; no op was faster than the distance, either, which needs no clock.
+    `half_trips_ns` is, of each pair of hosts, what the clocks leave room for; no op was faster than the distance,
+    either, which needs no clock. `numbers`: the pair of each op, where there are several.
     `of_a_stretch`: the ops are of a part of the time, in which the path may be longer than the clocks know.
     """
     pair = Pair(parts.server, parts.client, parts.matched, parts.clock)
@@ -144,22 +152,24 @@ def charge(
     of_client = of_client.only(np.isin(of_client.way, ways["client"][False]))
     of_server = of_server.only(np.isin(of_server.way, ways["server"][True]))
     net_ns = {part: parts.whole_ns(part) for part in NET}
-    least_ns = min(each_block(len(parts.matched), lambda at: int((net_ns[NET[0]][at] + net_ns[NET[1]][at]).min())))
-    half_trip_ns = min(half_trip_ns, max(least_ns, 0) // 2)
+    half_ns = _of_each(np.minimum(half_trips_ns, _least_ns(net_ns, len(half_trips_ns), numbers) // 2), numbers, parts)
     sent_again = waits_claims(pair, waits, of_client, of_server)
     lost = {part: waits[at].row for at, part in enumerate(NET)}
     in_socket, socket, in_front = socket_claims(pair, of_server, server.details.tcp)
-    at_rate, plateaus = bandwidth_claims(pair, net_ns, sides, half_trip_ns, lost, socket)
+    at_rate, plateaus = bandwidth_claims(pair, net_ns, sides, half_ns, lost, socket)
     # A queue that never empties would be taken for a long path.
-    if of_a_stretch and not plateaus and (longer_ns := _of_stretch_ns(parts, net_ns)) > half_trip_ns:
-        half_trip_ns = longer_ns
-        at_rate, plateaus = bandwidth_claims(pair, net_ns, sides, half_trip_ns, lost, socket)
-    held, pauses = held_claims(pair, net_ns, sides, half_trip_ns, lost, ways)
+    if of_a_stretch and not plateaus:
+        longer_ns = [_of_stretch_ns(parts, net_ns, mine) for mine in _each_pair(len(half_trips_ns), numbers)]
+        longer = np.maximum(half_ns, _of_each(np.array(longer_ns, dtype=np.int64), numbers, parts))
+        if (longer > half_ns).any():
+            half_ns = longer
+            at_rate, plateaus = bandwidth_claims(pair, net_ns, sides, half_ns, lost, socket)
+    held, pauses = held_claims(pair, net_ns, sides, half_ns, lost, ways)
     claims = Claims.joined(
         [
             sent_again,
             blocked_claims(pair, server, client),
-            overtaken_claims(pair, server, client, half_trip_ns),
+            overtaken_claims(pair, server, client, half_ns),
             held,
             sending_claims(pair, of_client, of_server),
             in_socket,
@@ -168,22 +178,46 @@ def charge(
         ]
     )
     delayed_acks = {"call_send": held_acks_ns(of_client), "reply_send": held_acks_ns(of_server)}
-    return Charged(charged(claims, pair, in_front), parts, net_ns, half_trip_ns, pauses, plateaus, delayed_acks)
+    return Charged(charged(claims, pair, in_front), parts, net_ns, half_ns, pauses, plateaus, delayed_acks)
 
 
-def _of_stretch_ns(parts: Parts, net_ns: dict[str, I64]) -> int:
-    """Half of the round trip that the ops of a stretch of time have in common; 0 where they have none.
+def _of_each(of_pair: I64, numbers: I64 | None, parts: Parts) -> I64:
+    """Of each op what its pair has; of one pair without memory for it."""
+    return np.broadcast_to(of_pair[0], len(parts.matched)) if numbers is None else of_pair[numbers]
+
+
+def _each_pair(count: int, numbers: I64 | None) -> Iterator[slice | I64]:
+    """The ops of each."""
+    if numbers is None:
+        yield slice(None)
+        return
+    order, ends = np.argsort(numbers, kind="stable"), np.cumsum(np.bincount(numbers, minlength=count))
+    yield from np.split(order, ends[:-1])
+
+
+def _least_ns(net_ns: dict[str, I64], count: int, numbers: I64 | None) -> I64:
+    """The shortest way there and back of an op of each of `count` pairs."""
+    there, back = (net_ns[part] for part in NET)
+    if numbers is None:
+        return np.array([max(min(each_block(len(there), lambda at: int((there[at] + back[at]).min()))), 0)])
+    least = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(least, numbers, there + back)
+    return least.clip(0)
+
+
+def _of_stretch_ns(parts: Parts, net_ns: dict[str, I64], mine: slice | I64) -> int:
+    """Half of the round trip that these ops of a stretch of time have in common; 0 where they have none.
 
     Its ends are not exact, so the middle counts, unless more than a few ops at the ends took another way: then the path
     changed within the stretch. A path's length is the same for all; a queue's comes and goes.
     """
-    begin_ns = parts.client.t0[parts.matched.client]
+    begin_ns = parts.client.t0[parts.matched.client[mine]]
     first, last = int(begin_ns.min()), int(begin_ns.max())
     edge_ns = int(_EDGE * (last - first))
     middle = (begin_ns >= first + edge_ns) & (begin_ns <= last - edge_ns)
     if np.count_nonzero(middle) < _FEW:
         return 0
-    every = net_ns[NET[0]] + net_ns[NET[1]]
+    every = net_ns[NET[0]][mine] + net_ns[NET[1]][mine]
     trips = every[middle]
     low, usual = np.percentile(trips, [5, 50])
     room = max(_SAME * low, _SAME_NS)

@@ -66,7 +66,7 @@ def held_claims(
     pair: Pair,
     net_ns: dict[str, I64],
     sides: dict[str, Decoded],
-    half_trip_ns: int,
+    half_trips_ns: I64,
     lost: dict[str, I64],
     ways: dict[str, tuple[I64, I64]],
 ) -> tuple[Claims, tuple[Pause, ...]]:
@@ -76,7 +76,7 @@ def held_claims(
     pauses: list[Pause] = []
     for part, name, sender in (("call_net", "server", "client"), ("reply_net", "client", "server")):
         is_reply = part == "reply_net"
-        beyond = net_ns[part] - half_trip_ns
+        beyond = net_ns[part] - half_trips_ns
         late = np.setdiff1d(np.flatnonzero(beyond >= _AT_ONCE_NS), lost[part])
         edges = pair.edges_ns(late)
         sent, arrived = (edges[4], edges[5]) if is_reply else (edges[1], edges[2])
@@ -99,11 +99,17 @@ def held_claims(
         if (every.waits_ns >= _SILENT_NS).any():
             silences = _Shown.of(pair, name, sides[name]).silences(every.came_ns, every.waits_ns)
             other = _Other.of(pair, sender, sides[sender], ways[sender])
-            found, on_path = _stopped(name, silences, every, other, half_trip_ns)
+            found, on_path = _stopped(name, silences, every, other, int(half_trips_ns.min()))
         pauses += found
         on_path = on_path[on_path < len(late)]
         claims.append(
-            Claims.of(late[on_path], place(part), code(Cause.HELD), sent[on_path] + half_trip_ns, arrived[on_path])
+            Claims.of(
+                late[on_path],
+                place(part),
+                code(Cause.HELD),
+                sent[on_path] + half_trips_ns[late[on_path]],
+                arrived[on_path],
+            )
         )
         begin, end = (np.array([getattr(one, at) for one in found], dtype=np.int64) for at in ("begin_ns", "end_ns"))
         # Those on the way at the end of a pause.

@@ -91,7 +91,7 @@ def _only_overtaken(receiver: Decoded, sender: Decoded, way: I64, until_ns: I64)
     return np.array(out, dtype=np.bool_)
 
 
-def overtaken_claims(pair: Pair, server: Decoded, client: Decoded, half_trip_ns: int) -> Claims:
+def overtaken_claims(pair: Pair, server: Decoded, client: Decoded, half_trips_ns: I64) -> Claims:
     """Messages that were complete only when bytes of them came that others had overtaken: what they were late by."""
     claims = []
     for is_reply, receiver, sender, part in ((0, server, client, "call_net"), (1, client, server, "reply_net")):
@@ -105,7 +105,7 @@ def overtaken_claims(pair: Pair, server: Decoded, client: Decoded, half_trip_ns:
         if len(row):
             edges = pair.edges_ns(row)
             begin, end = (edges[4], edges[5]) if is_reply else (edges[1], edges[2])
-            claims.append(Claims.of(row, place(part), code(Cause.REORDERING), begin + half_trip_ns, end))
+            claims.append(Claims.of(row, place(part), code(Cause.REORDERING), begin + half_trips_ns[row], end))
     return Claims.joined(claims)
 
 

@@ -66,7 +66,7 @@ def bandwidth_claims(
     pair: Pair,
     net_ns: dict[str, I64],
     sides: dict[str, Decoded],
-    half_trip_ns: int,
+    half_trips_ns: I64,
     lost: dict[str, I64],
     socket: Socket,
 ) -> tuple[Claims, tuple[Plateau, ...]]:
@@ -74,7 +74,7 @@ def bandwidth_claims(
     claims: list[Claims] = []
     plateaus: list[Plateau] = []
     for part, name in (("call_net", "server"), ("reply_net", "client")):
-        late = np.setdiff1d(np.flatnonzero(net_ns[part] >= half_trip_ns + _LATE_NS), lost[part])
+        late = np.setdiff1d(np.flatnonzero(net_ns[part] >= half_trips_ns + _LATE_NS), lost[part])
         if not len(late):
             continue
         receiver = sides[name]
@@ -89,6 +89,7 @@ def bandwidth_claims(
             if group not in loads_of or group not in tcp_of:
                 continue
             at = late[chosen]
+            half_trip_ns = int(half_trips_ns[at].min())  # the same for all, unless an address stands for several hosts
             rows = row_of[at]
             begins, arrived = (ops.t2[rows], ops.t3[rows]) if is_reply else (ops.t0[rows], ops.t1[rows])
             # From when the queue kept it: its last byte was so late; a message that came in many packets came through
