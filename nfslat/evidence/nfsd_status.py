@@ -153,7 +153,7 @@ def notes(found: Status) -> tuple[str, ...]:
     when = "at that instant" if len(held) == 1 else f"at {len(held):,} instants"
     most = max(held)
     often = sum(one == most for one in held) / len(held)
-    text = f"{when} {np.mean(held):.3g} threads worked on calls"
+    text = f"{when} {np.mean(held):.3g} {'thread' if sum(held) == len(held) else 'threads'} worked on calls"
     if len(held) > 1:
         text += f", {most} at most ({often:.0%} of the instants)"
     said = [f"{text}: {_shares(Counter(call.op for call in calls))}"]

@@ -81,7 +81,7 @@ def _of_steps(steps: Sequence[Step]) -> Verdict:
     named = "; ".join(f"{one.b} is {one.change} than {one.a}" for one in moved[:5])
     named += f"; and {len(moved) - 5} more" if len(moved) > 5 else ""
     text = f"{named}." if moved else "No run is certainly slower or faster than the one before it."
-    text += " Without loads nothing can be said of growth: give them (8=RUN)."
+    text += " Without loads that differ nothing can be said of growth: give them (8=RUN)."
     return Verdict("no-loads", sure, None, None, None, None, None, None, None, None, None, text)
 
 

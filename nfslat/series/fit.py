@@ -1,10 +1,12 @@
-"""Latencies by load -> whether they grow, and from which load on: a level, a straight line and a level with a bend are
-fitted and tested against each other.
+"""Latencies by load -> whether they grow, and from which load on: a level, a straight line, a level with a bend and one
+with a soft bend are fitted and tested against each other.
 
 A closed queue is level until what limits it is taken, and grows by a constant with each user behind that (asymptotic
-bounds; Denning and Buzen, ACM Computing Surveys 10, 1978): a bend. What grows from the first user on is a line. The
-squared distances in standard errors are chi square if a shape is true. Where errors are not known, how the runs scatter
-about the bend stands for them, and Student's t for the normal distribution.
+bounds; Denning and Buzen, ACM Computing Surveys 10, 1978): a bend. Users who think meet by chance before, and the bend
+is soft: ever closer to the same two lines on both sides of where they meet, as the tail of a queue is geometric. What
+grows from the first user on is a line. The squared distances in standard errors are chi square if a shape is true.
+Where errors are not known, how the runs scatter about the bend stands for them, and Student's t for the normal
+distribution.
 """
 
 from __future__ import annotations
@@ -22,6 +24,10 @@ from nfslat.series.model import Fit
 CERTAIN = 0.01  # a shape that fits worse is refused
 _CANDIDATES = 400  # places of the bend that are tried
 _BENT = 3  # parameters of a bend
+_SOFT = 4  # and of a soft one
+# Of the load of the bend: how wide it may be. It is the wider, the fewer threads and the longer the pauses.
+_NEAR_ZERO = 1e-9  # of the highest load: a bend there is none
+_SOFTNESS = (0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4)
 
 
 @dataclass(frozen=True)
@@ -56,11 +62,13 @@ class Data:
 
 @dataclass(frozen=True)
 class Shapes:
-    """The three fits, and what follows."""
+    """The fits, and what follows."""
 
     level: Fit
     line: Fit
     bend: Fit
+    soft: Fit
+    best: Fit  # the bend, or the soft one where the interval has no place for a sharp one
     grows: bool  # a line upwards, or a bend, goes with it better than a level, certainly
     bends: bool  # a bend does better than a line, certainly
     slope: tuple[float, float]  # of the line, ms for each unit of load: 95 % interval; infinite where unknown
@@ -85,11 +93,18 @@ def shapes(data: Data) -> Shapes | None:
     # Without errors the scatter about the bend is that of chance; too few runs show none. With errors it may be more
     # than they are: no queue has a corner.
     scatter = bend / free if free else 0.0
-    unit = max(scatter, 1.0) if data.errors is not None else scatter if free else math.inf
+    softened = [_softened(data, at, weights) for at in tried]
+    softest = int(np.argmin([chi2 for chi2, _ in softened]))
+    soft = min(softened[softest][0], bend)
+    unit = scatter if free else math.inf
+    if data.errors is not None:
+        unit = max(min(scatter, soft / (free - 1) if free > 1 else scatter), 1.0)
     degrees = None if data.errors is not None else free
     spread = float(weights @ (data.loads - weights @ data.loads / weights.sum()) ** 2)
     reach = _quantile(degrees) * math.sqrt(unit / spread) if spread > 0 and math.isfinite(unit) else math.inf
-    between = tried[squares <= bend + unit * _quantile(degrees) ** 2] if math.isfinite(unit) else tried
+    # How soft the bend is, is not known: the interval is over all that may be.
+    least = np.minimum(squares, [chi2 for chi2, _ in softened])
+    between = tried[least <= soft + unit * _quantile(degrees) ** 2] if math.isfinite(unit) else tried
     if not len(between):
         between = tried
     end = float(data.loads[np.searchsorted(data.loads, between[-1], side="right")])
@@ -97,21 +112,20 @@ def shapes(data: Data) -> Shapes | None:
 
     def fit(shape: str, parameters: int, chi2: float, start: float | None, per: float | None) -> Fit:
         known = data.errors is not None
-        return Fit(
-            shape,
-            parameters,
-            chi2 if known else None,
-            n - parameters,
-            chi2_p(chi2, n - parameters) if known else None,
-            start,
-            per,
-        )
+        left = max(n - parameters, 0)
+        return Fit(shape, parameters, chi2 if known else None, left, chi2_p(chi2, left) if known else None, start, per)
 
     bends = math.isfinite(squares[best]) and _better(line, bend, unit, degrees)
+    hard = fit("bend", _BENT, bend, at if math.isfinite(squares[best]) else None, float(per_load))
+    rounded = hard
+    if math.isfinite(softened[softest][0]):
+        rounded = fit("soft", _SOFT, soft, float(tried[softest]), softened[softest][1])
     return Shapes(
         fit("level", 1, level, None, None),
         fit("line", 2, line, None, float(slope)),
-        fit("bend", _BENT, bend, at if math.isfinite(squares[best]) else None, float(per_load)),
+        hard,
+        rounded,
+        rounded if math.isfinite(unit) and bend - soft > unit * _quantile(degrees) ** 2 else hard,
         bends or (float(slope) > 0 and _better(level, line, unit, degrees)),
         bends,
         (float(slope) - reach, float(slope) + reach),
@@ -150,6 +164,17 @@ def _solve(columns: F64, ms: F64, weights: F64) -> tuple[float, F64]:
     roots = np.sqrt(weights)
     fitted = np.linalg.lstsq(columns * roots[:, None], ms * roots, rcond=None)[0]
     return float(((ms - columns @ fitted) ** 2) @ weights), np.asarray(fitted, dtype=np.float64)
+
+
+def _softened(data: Data, at: float, weights: F64) -> tuple[float, float]:
+    """The least chi square of soft bends whose lines meet at `at`, and the slope of its second line."""
+    found = [(math.inf, 0.0)]
+    for width in (share * at for share in _SOFTNESS if at > _NEAR_ZERO * data.loads[-1]):
+        behind = np.logaddexp(0.0, (data.loads - at) / width) * width
+        chi2, (_, slope) = _solve(np.stack((np.ones(len(data)), behind), axis=1), data.ms, weights)
+        if slope > 0:
+            found.append((chi2, float(slope)))
+    return min(found)
 
 
 def _quantile(degrees: int | None) -> float:

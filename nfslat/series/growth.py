@@ -36,19 +36,19 @@ class Found:
 def verdict(points: Sequence[Point], runs: Sequence[Measured], top: str, bottom: str, unit: str) -> Found:
     """Of runs by load; `top` and `bottom` are where the disparity begins and ends."""
     of = case(points, runs, top, bottom, unit)
-    fits = [] if of.shape is None else [of.shape.level, of.shape.line, of.shape.bend]
+    fits = [] if of.shape is None else [of.shape.level, of.shape.line, of.shape.bend, of.shape.soft]
     return Found(_growing(of) if of.grows else _not_growing(of), of.growth, fits)
 
 
 def _growing(of: Case) -> Verdict:
     shape, limit = of.shape, of.limit if of.limit is not None and of.limit.part == of.part else None
     bent = shape is not None and shape.bends
-    fits = shape is not None and (shape.bend.p is None or shape.bend.p >= CERTAIN)
+    fits = shape is not None and (shape.best.p is None or shape.best.p >= CERTAIN)
     low, high = (of.level, of.above) if of.above is not None else (of.first, of.last)
     estimate = None
     outcome, sure = "from-load", "medium"
     if shape is not None and bent and fits and len(of.data) > _FEW:
-        (low, high), estimate = shape.bend_between, shape.bend.from_load
+        (low, high), estimate = shape.bend_between, shape.best.from_load
     at = None if limit is None else limit.load
     if shape is not None and not bent and shape.bend_between[0] <= of.first:
         # A line goes with it as well as any bend does: no load shows below which it is level, unless a limit does.
@@ -65,18 +65,20 @@ def _growing(of: Case) -> Verdict:
         sure = "low"
     elif of.data.errors is None:
         sure = "medium" if agrees else "low"
-    elif len(of.data) > _FEW and (outcome == "throughout" or agrees or high <= _NARROW * low):
+    elif len(of.data) > _FEW and (outcome == "throughout" or high <= _NARROW * low):
         sure = "high"
-    per = None if shape is None else shape.bend.per_load_ms if bent else shape.line.per_load_ms
+    per = None if shape is None else shape.best.per_load_ms if bent else shape.line.per_load_ms
     step = None
     if sure != "high" and outcome != "throughout":
         step = _SINGLE_OPS if of.data.errors is None else _between_runs(low, high, of)
     number = None if limit is None else limit.number
-    text = _said(of, outcome, estimate, (low, high), per)
+    text = _said(of, outcome, estimate, (low, high), per, about=sure != "high")
     return Verdict(outcome, sure, estimate, low, high, per, of.part, cause(of), number, at, step, text)
 
 
-def _said(of: Case, outcome: str, estimate: float | None, interval: tuple[float, float], per: float | None) -> str:
+def _said(
+    of: Case, outcome: str, estimate: float | None, interval: tuple[float, float], per: float | None, *, about: bool
+) -> str:
     what = f"{between(of.top)} grows away from {below(of.bottom)}"
     summed = [one for one in of.growth if one.share is not None]
     was, now = (math.fsum(getattr(one, side) for one in summed) for side in ("before_ms", "after_ms"))
@@ -91,7 +93,7 @@ def _said(of: Case, outcome: str, estimate: float | None, interval: tuple[float,
     elif estimate is None:
         text = f"Above {amount(low)} to {of_loads(high, of.unit)} {what}"
     else:
-        text = f"Above {of_loads(estimate, of.unit)} ({amount(low)} to {amount(high)}) {what}"
+        text = f"Above {'about ' * about}{of_loads(estimate, of.unit)} ({amount(low)} to {amount(high)}) {what}"
     each = "" if per is None or per <= 0 else f", by {ms(per)} ms for each more"
     text += f"{each}: {ms(was)} ms before, {ms(now)} ms with {of_loads(of.last, of.unit)}."
     if of.part is None:
@@ -125,7 +127,7 @@ def _not_growing(of: Case) -> Verdict:
             outcome, sure = "cannot-tell", "low"
             text = f"The runs differ, but not as load makes it: that with {of_loads(odd, of.unit)} stands out."
             step = f"the run with {of_loads(odd, of.unit)} and those beside it once more"
-    elif most <= max(_OPEN * whole, judge.RELEVANT_MS):
+    elif (most := max(most, _highest(of))) <= max(_OPEN * whole, judge.RELEVANT_MS):
         outcome, sure = "none", "high" if most <= judge.RELEVANT * whole + judge.RELEVANT_MS else "medium"
         text = (
             f"{_capital(what)} does not grow away from {below(of.bottom)} {span}: by {ms(max(most, 0.0))} ms at most."
@@ -136,13 +138,21 @@ def _not_growing(of: Case) -> Verdict:
         text = f"Whether {what} grows away from {below(of.bottom)} {span}, these runs cannot tell: {bound}."
         step = _SINGLE_OPS
         if of.data.errors is not None:
-            step = f"longer runs, and one with over {of_loads(of.last, of.unit)}"
+            step = f"longer runs, and one above {of_loads(of.last, of.unit)}"
     if of.limit is not None and of.limit.part == "above" and of.top != "application":
         outcome, sure, step = "cannot-tell", "low", "the application's latency at each load (app_ms)"
         text += f" But the client's {of.limit.number} slots are in use, and what waits for them is in no packet."
     elif outcome in ("none", "falls") and (grown := _below_grows(of)):
         outcome, text = "storage", f"{grown} {text}"
     return Verdict(outcome, sure, None, None, None, None, None, None, None, None, step, text)
+
+
+def _highest(of: Case) -> float:
+    """So far a load is above all others: a line hardly takes notice of one that is badly known."""
+    if of.shape is None:
+        return 0.0
+    others = [np.delete(of.data.ms, place) for place in range(1, len(of.data))]
+    return max(float(own - np.median(rest)) for own, rest in zip(of.data.ms[1:], others, strict=True))
 
 
 def _between_two(of: Case) -> float:

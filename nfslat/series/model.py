@@ -53,9 +53,9 @@ class Growth:
 
 @dataclass(frozen=True)
 class Fit:
-    """How well a shape goes with the disparity: level, a straight line, or level and then a straight line."""
+    """How well a shape goes with the disparity: a level, a line, or both with a sharp or a soft bend between."""
 
-    shape: Annotated[str, Must(enum=["level", "line", "bend"])]
+    shape: Annotated[str, Must(enum=["level", "line", "bend", "soft"])]
     parameters: Count
     chi2: float | None  # squared distances in standard errors; None where errors are not known
     degrees: Count  # of freedom

@@ -19,7 +19,12 @@ _LEAST_P = 1e-6  # that is printed
 _NAMES, _UNIT = 12, 10  # columns of a name, and of a unit
 _HEADS = {"above": "above\nwire", "network": "network", "queue": "wait for\nthread", "beyond": "beyond\nstorage"}
 _BOTTOM = {"in_thread": "in a\nthread", "storage": "storage", "server": "server"}
-_SHAPES = {"level": "level", "line": "grows from the first load on", "bend": "level, then grows"}
+_SHAPES = {
+    "level": "level",
+    "line": "grows from the first load on",
+    "bend": "level, then grows",
+    "soft": "the same with a soft bend",
+}
 
 
 def render(found: Series, *, width: int = 80, color: bool = False) -> str:

@@ -286,4 +286,4 @@ def test_one_pair_split_in_halves() -> None:
 def test_answers_do_not_depend_on_chance() -> None:
     """Nothing is drawn at random: the same runs give the same answer."""
     one, other = (run(single(level * wandering(np.random.default_rng(3), 400)[0])) for level in (1.0, 1.1))
-    assert answer(one, other) == answer(one, other)
+    assert answer(one, other, []) == answer(one, other, [])

@@ -74,7 +74,7 @@ def test_what_was_injected_is_named(
     name: str, change: str, layer: str | None, cause: str | None, said: str, run_of: Callable[[str], Run]
 ) -> None:
     """The healthy pair against each other one: the first lines say what the lab did, as far as packets tell."""
-    found = answer(run_of("a_v3_baseline"), run_of(name))
+    found = answer(run_of("a_v3_baseline"), run_of(name), [])
     assert (found.verdict.change, found.verdict.layer, found.verdict.cause) == (change, layer, cause)
     assert said in " ".join([*found.load.differs, found.verdict.text, *found.events])
 
@@ -91,9 +91,9 @@ def test_one_capture_of_each_run_is_enough(side: str) -> None:
 
     calm = run("a_v3_baseline", side)
     for name, change, layer in (("b_v3_nfsd_threads2", "slower", "server"), ("d_v3_netdelay5", "slower", "network")):
-        found = answer(calm, run(name, side))
+        found = answer(calm, run(name, side), [])
         assert (found.verdict.change, found.verdict.layer) == (change, layer), found.verdict.text
         assert [note for note in found.notes if f"is a capture of the {side} alone" in note]
-    same = answer(run("a_v3_baseline", "server", "client"), calm)
+    same = answer(run("a_v3_baseline", "server", "client"), calm, [])
     assert same.verdict.change == "none", same.verdict.text
     assert not [one for one in same.layers if one.change.certain]

@@ -40,7 +40,7 @@ def _lossy(rng: np.random.Generator, share: float) -> Single:
 def test_what_tcp_kept_back_at_the_server_is_the_networks() -> None:
     """Ops that wait behind a hole look like the server's; the network is named, the cause, and how much lies where."""
     rng = np.random.default_rng(1)
-    found = answer(run(_lossy(rng, 0.0)), run(_lossy(rng, 0.3)))
+    found = answer(run(_lossy(rng, 0.0)), run(_lossy(rng, 0.3)), [])
     assert (found.verdict.change, found.verdict.layer, found.verdict.cause) == ("slower", "network", "net-loss")
     assert "of that within the server's response time, where TCP held" in found.verdict.text
     assert "(the wait for lost data: 0 -> " in found.verdict.text

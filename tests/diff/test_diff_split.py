@@ -36,7 +36,7 @@ def _split(folder: Path, after_ns: int) -> tuple[model.Diff, Run, Run]:
     """So long after the first packet."""
     server, client = (str(next(folder.glob(f"{side}.pcap*"))) for side in ("server", "client"))
     a, b = split([server, client], Filters(), Moment(after_ns, False, "here"), engine=None, quiet=True, name="pair")
-    return answer(a, b), a, b
+    return answer(a, b, []), a, b
 
 
 def _captured(traffic: Traffic, folder: Path) -> Path:

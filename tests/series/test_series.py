@@ -154,6 +154,20 @@ def test_few_short_runs_cannot_tell() -> None:
     assert "longer runs" in verdict.next
 
 
+@pytest.mark.parametrize("place", [2, 4])
+def test_a_run_that_is_badly_known_is_no_proof_of_none(place: int) -> None:
+    """A run far above the others whose mean is hardly known: nobody says that nothing grows."""
+    runs = [(float(n), _ops(20.0, seed=n)) for n in USERS]
+    rng = np.random.default_rng(3)
+    # Most of its ops wait as long as any, and some stretches far longer.
+    network = np.repeat([0.5] * 7 + [600.0, 0.5, 900.0], 150) * (1 + 0.1 * rng.random(1500))
+    runs[place] = (float(USERS[place]), run(single(np.full(1500, 20.0), network, queue_ms=np.zeros(1500))))
+    found = _answer(runs)
+    assert found.points[place].disparity_error_ms is not None
+    assert found.points[place].disparity_error_ms > found.points[place].disparity_ms / 3
+    assert found.verdict.outcome == "cannot-tell"
+
+
 def test_two_runs_bracket_it() -> None:
     """Two runs show that it grows and not from where; the next run is one between them."""
     verdict = _answer([(8.0, _closed(8, 16, 20.0, 1)), (64.0, _closed(64, 16, 20.0, 2))]).verdict
@@ -255,7 +269,7 @@ def test_eight_users_against_thirty_two(users: Callable[[int], str]) -> None:
     assert (verdict["outcome"], verdict["part"], verdict["limit"]) == ("from-load", "queue", 16)
     assert verdict["cause"] == "server-threads"
     assert verdict["from_load"] == pytest.approx(16, abs=1)
-    assert text.startswith("Above 16 users")
+    assert text.startswith("Above about 16 users")
     assert "one of the server's 16 threads" in " ".join(text.split())
 
 
@@ -397,3 +411,30 @@ def test_any_figures_have_shapes(points: list[tuple[float, float, float | None]]
 def test_chi_square(chi2: float, degrees: int) -> None:
     """The 95th percentiles of the tables."""
     assert chi2_p(chi2, degrees) == pytest.approx(0.05, abs=1e-4)
+
+
+def _thinking(users: int, threads: int, work_ms: float, think_ms: float) -> float:
+    """The mean wait for a thread, exactly: users who think at random times, threads that work so (birth and death)."""
+    chances = [1.0]
+    for here in range(users):
+        up, down = (users - here) / think_ms, min(here + 1, threads) / work_ms
+        chances.append(chances[-1] * up / down)
+    busy = sum(min(here, threads) * chance for here, chance in enumerate(chances)) / sum(chances)
+    return users * work_ms / busy - think_ms - work_ms
+
+
+@pytest.mark.parametrize(
+    ("threads", "work_ms", "think_ms"), [(8, 18.0, 20.0), (16, 20.0, 20.0), (4, 20.0, 20.0), (4, 5.0, 30.0)]
+)
+@pytest.mark.parametrize("loads", [(1, 4, 8, 16, 32, 64), (4, 8, 32, 64)])
+def test_users_who_think_have_a_soft_bend(
+    threads: int, work_ms: float, think_ms: float, loads: tuple[int, ...]
+) -> None:
+    """The interval holds where the asymptotes meet, whatever the bend between them looks like."""
+    waits = [_thinking(users, threads, work_ms, think_ms) for users in loads]
+    found = shapes(Data.of([(float(n), wait + 0.5, 0.2 + 0.03 * wait) for n, wait in zip(loads, waits, strict=True)]))
+    assert found is not None
+    assert found.bends
+    low, high = found.bend_between
+    assert low <= threads * (work_ms + think_ms) / work_ms <= high
+    assert low <= (found.best.from_load or 0.0) <= high
