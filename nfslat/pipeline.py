@@ -472,12 +472,15 @@ def pairs_of(
         server_host=known.server_host if len(pairs.servers) == 1 else None,
         client_host=known.client_host if len({one.client for one in pairs.pairs}) == 1 else None,
     )
+    # What its threads did is the same for all clients of a server: it is found once.
+    wide = {pairs.servers[0]: ServerWide(c.inflight.server, c.inflight.load)} if len(pairs.servers) == 1 else {}
     told = []
     for at in sorted(range(len(rows)), key=lambda one: -rows[one].time_share)[:MOST]:
         if rows[at].ops < FEW:
             continue
         pair = pairs.pairs[at]
-        one = between(c, pairs, at, numbers == at)
+        one = between(c, pairs, at, numbers == at, wide.get(pair.there))
+        wide.setdefault(pair.there, ServerWide(one.inflight.server, one.inflight.load))
         ways = None if transport is None else ways_between(pair, transport)
         inflight = inflight_of(one)
         judged = judge(one, hosts, matched_ops(one), inflight, ways)
@@ -489,9 +492,9 @@ def pairs_of(
     return sorted(rows, key=lambda row: -row.time_share), told
 
 
-def between(c: Analysis, pairs: HostPairs, number: int, mine: Bool) -> Analysis:
+def between(c: Analysis, pairs: HostPairs, number: int, mine: Bool, wide: ServerWide | None = None) -> Analysis:
     """What of `c` passes between one of the pairs of hosts, analysed by itself, with a clock of its own; `mine` are its
-    matched ops. Other clients of the server take its threads, too."""
+    matched ops. Other clients of the server take its threads, too: `wide` is what they all did there, if known."""
     left_out = REASONS.index("not --client-addr")
     sides = []
     for side, of_class in ((c.server, pairs.of_server), (c.client, pairs.of_client)):
@@ -505,7 +508,8 @@ def between(c: Analysis, pairs: HostPairs, number: int, mine: Bool) -> Analysis:
         matched = only(matched, ~np.isin(matched.client, clock.under_way))
     part = decompose(server, client, c.matching, matched, clock, srt=c.srt, order=c.order)
     there = c.server.flying & c.server.ops.spread(is_at(c.server.ops, pairs.pairs[number].there))
-    return analyse(dataclasses.replace(part, inferred=c.inferred, own=c.own, moved_ns=c.moved_ns), flying_there=there)
+    part = dataclasses.replace(part, inferred=c.inferred, own=c.own, moved_ns=c.moved_ns)
+    return analyse(part, wide, missing=c.missing_calls, flying_there=there)
 
 
 def within(c: Correlation, begin_ns: int | None, end_ns: int | None) -> Analysis:

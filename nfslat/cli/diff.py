@@ -112,11 +112,11 @@ def _transport(options: argparse.Namespace, out: TextIO, json_out: TextIO | None
     from nfslat.select import parse_moment  # noqa: PLC0415
 
     filters = parse_filters(options)
+    if options.engine == "tshark":
+        raise UsageError("--engine tshark: TCP conversations are read by nfslat's own decoder alone")
     others = [text for text in filters.text if not text.startswith("--port")]
-    if others or options.check or options.engine == "tshark":
-        given = ", ".join(
-            [*others, *(["--check"] if options.check else []), *(["--engine tshark"] * bool(options.engine))]
-        )
+    if others or options.check:
+        given = ", ".join([*others, *(["--check"] * bool(options.check))])
         raise UsageError(f"{given}: of NFS operations; a comparison of TCP conversations takes --port")
     how: dict[str, Any] = {"ports": frozenset(options.port), "quiet": options.quiet}
     names, pairs = list(options.runs), (options.before, options.after)

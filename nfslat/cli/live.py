@@ -35,6 +35,8 @@ EXAMPLES = """examples:
 exit status: 0 done, 2 usage, 3 a capture cannot be read, or the two have nothing
 in common, 130 interrupted"""
 
+WRITES_LINES = True  # of JSON: days of them are not lost with the last one
+
 _INTERVAL_S = 10.0
 _BEGINS = b"# HELP nfslat_"  # a file of metrics
 
@@ -61,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--screen", action="store_true", help="a screen of the terminal: layers over time, what began and ended"
     )
     parser.add_argument(
-        "--json", metavar="FILE", help="write a line of JSON for each stretch to FILE; - is standard output"
+        "--json", metavar="FILE", help="add a line of JSON for each stretch to FILE; - is standard output"
     )
     live_moments.add_arguments(parser)
 

@@ -101,13 +101,14 @@ def _report(arguments: list[str]) -> int:
 
 
 def _command(arguments: list[str]) -> int:
-    from nfslat.export.output import Kind, output
+    from nfslat.export.output import Kind, lines_output, output
 
     name = arguments[0]
     command = cast(Command, importlib.import_module(COMMANDS[name]))
     options = _parsed(command_parser(name, command), arguments[1:])
     named, inputs = getattr(options, "json", None), command.inputs(options)
-    with output(named, Kind.JSON, inputs, overwrite=options.overwrite) as json_out:
+    to, kind = (lines_output, Kind.LINES) if getattr(command, "WRITES_LINES", False) else (output, Kind.JSON)
+    with to(named, kind, inputs, overwrite=options.overwrite) as json_out:
         return command.run(options, sys.stdout, json_out, width=_width(), color=_color())
 
 

@@ -149,7 +149,10 @@ def _made(options: argparse.Namespace) -> Report:
     found = both.correlate(traces[0], traces[1]) if len(traces) == 2 else None
     tool = model.Tool(__version__, NAME, shlex.join(["nfslat", *sys.argv[1:]]))
     drawn = _DRAWN if options.html is not None or options.png is not None else 0
-    return report.make(traces, found, tool, stream=options.stream, top=options.top, trace=told, drawn=drawn)
+    in_parts = options.json is not None
+    return report.make(
+        traces, found, tool, stream=options.stream, top=options.top, trace=told, drawn=drawn, in_parts=in_parts
+    )
 
 
 def _a_port(text: str) -> int:

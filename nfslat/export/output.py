@@ -27,6 +27,7 @@ class Kind(Enum):
     """What an output is: how files of it that nfslat has written begin; or what form they have, and what they name."""
 
     JSON = (b"", b'{\n  "schema": "nfslat.')
+    LINES = (b"", b'{"schema": "nfslat.')
     CSV = (b"", b"xid,program,version,op,client,client_port,server,server_port,")
     MISSED = (b"", b"side,reason,program,version,op,xid,client,client_port,")
     FILES = (b"", b"time,seconds,client,server,uid,op,version,path,to_path,")
@@ -66,6 +67,26 @@ def output(name: str | None, kind: Kind, inputs: Sequence[str], *, overwrite: bo
         return
     with _file(name, kind, inputs, "w", overwrite=overwrite) as out:
         yield cast(TextIO, out)
+
+
+@contextlib.contextmanager
+def lines_output(
+    name: str | None, kind: Kind, inputs: Sequence[str], *, overwrite: bool = False
+) -> Iterator[TextIO | None]:
+    """The same for lines that are of use as they come, and however the run ends: they are put behind those that a file
+    of the kind has, or in their place with `overwrite`."""
+    if name is None or is_standard(name):
+        with output(name, kind, inputs) as out:
+            yield out
+        return
+    _refuse_no_name(name)
+    path = Path(name)
+    _refuse(name, path, kind, inputs, overwrite=overwrite)
+    with writing_to(name):
+        path.touch(0o600)
+        stream = path.open("w" if overwrite else "a", encoding="utf-8", newline="")
+    with _closed(name, stream) as appended:
+        yield cast(TextIO, appended)
 
 
 @contextlib.contextmanager

@@ -20,12 +20,13 @@ from nfslat.live.conditions import Condition
 from nfslat.live.course import Lasting
 from nfslat.live.told import Command
 from nfslat.live.watch import Event, Stretch, Watched
-from nfslat.model.units import NS_PER_S, iso
+from nfslat.model.units import NS_PER_MS, NS_PER_S, iso
 from nfslat.report import text
 from nfslat.report.html import page
 
 SCHEMA = "nfslat.moment/1"
 _LEAD_NS = 2 * NS_PER_S  # of packets, before it began
+_MOST_LEAD_NS = 60 * NS_PER_S
 _DAY_NS = 86_400 * NS_PER_S
 _WIDTH = 100
 
@@ -112,7 +113,7 @@ class Moments:
             report = stretch.report
         if self._baseline is not None:
             report = self._baseline.told(report)
-        packets = self._watch.packets((event.begin_ns - _LEAD_NS, event.end_ns + _LEAD_NS), report)
+        packets = self._watch.packets((event.begin_ns - _lead_ns(report), event.end_ns + _LEAD_NS), report)
         self._writing.append(self._writer.submit(_written, self._folder / _name(event), report, packets))
 
     def _say(self) -> None:
@@ -122,6 +123,12 @@ class Moments:
             self._tell(done.result() if problem is None else f"not written: {problem!r}")
         for said in self._command.said() if self._command is not None else ():
             self._tell(said)
+
+
+def _lead_ns(report: Report) -> int:
+    """What ended in a stretch was called before it, maybe long before."""
+    total = None if report.matched is None else report.matched.total
+    return _LEAD_NS + (0 if total is None else min(round(total.client_ms.max * NS_PER_MS), _MOST_LEAD_NS))
 
 
 def _name(event: Event) -> str:

@@ -94,7 +94,7 @@ class Lines:
         yield f"{_count(self._stretches)}, {count_of(self._ops, 'operation')}, {whole.span} UTC"
         for answer, told in sorted(self._told.items(), key=lambda one: -one[1].stretches):
             spans = ", ".join(run.span for run in told.first)
-            more = f", and {count(told.runs - _NAMED)} times more" if told.runs > _NAMED else ""
+            more = f", and {count_of(told.runs - _NAMED, 'time')} more" if told.runs > _NAMED else ""
             yield from wrap(f"{answer}: {_count(told.stretches)}, {spans}{more}", self.width, hanging=2)
 
     def _add(self, row: Row) -> bool:

@@ -191,7 +191,7 @@ class Watch:
                 said += ", each capture on its own clock"
             firsts = [one.first_ns + more for one, more in zip(written, (later_ns, 0), strict=True) if one.packets]
             if firsts and max(firsts) > begin_ns + _SOON_NS * 3:
-                said += f", from {iso(max(firsts))[11:19]} UTC on: earlier ones were no longer held (--ring)"
+                said += f", from {iso(max(firsts))[11:19]} UTC on: none that came earlier is held (--ring)"
             return said
 
         return write

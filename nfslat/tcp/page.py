@@ -133,12 +133,17 @@ def _waits(one: Detail, report: Report) -> tuple[list[Row], int]:
 
 
 def _row(wait: Waited, way: WayGraphs, one: Detail, report: Report) -> Row:
-    frames = [frame for frame in (wait.before_frame, wait.frame) if frame is not None]
-    between = f"{{{frames[0]}..{frames[-1]}}}"
-    limit = f"in {between}" if len(frames) > 1 else f"{'>=' if wait.frame is None else '<='} {frames[0]}"
+    # In order: where times run backwards, as in captures of several queues, what came first has the later number.
+    frames = sorted(frame for frame in (wait.before_frame, wait.frame) if frame is not None)
+    limits = []
+    if len(frames) > 1:
+        limits.append(f"frame.number in {{{frames[0]}..{frames[1]}}}")
+    elif frames:  # none of a sender whose data no capture shows
+        limits.append(f"frame.number {'>=' if wait.frame is None else '<='} {frames[0]}")
     # Whoever asks has a port of its own; the other one's is that of all its conversations.
     port = (one.turns.asker or one.a).rpartition(":")[2]
-    of_port = f" && tcp.port == {port}" if port.isdecimal() else ""
+    if port.isdecimal():
+        limits.append(f"tcp.port == {port}")
     return Row(
         at_ms=wait.at_ms,
         ms=wait.ms,
@@ -146,5 +151,5 @@ def _row(wait: Waited, way: WayGraphs, one: Detail, report: Report) -> Row:
         what=WORDS[wait.cause].limit,
         capture=PurePath(report.captures[way.capture].path).name if len(report.captures) > 1 else "",
         frames=" to ".join(count(frame) for frame in frames),
-        filter=f"frame.number {limit}{of_port}",
+        filter=" && ".join(limits),
     )

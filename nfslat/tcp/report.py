@@ -59,11 +59,12 @@ def make(
     top: int,
     trace: SqlnetTrace | None,
     drawn: int = 0,
+    in_parts: bool = True,
 ) -> model.Report:
     """The report on the first of `traces`, with the second one of `both` where there are two.
 
     In full are the `top` conversations that TCP cost most, or that have most packets; or `stream` alone. `trace` is
-    what SQL*Net itself said. `drawn`: of so many, what graphs are drawn from.
+    what SQL*Net itself said. `drawn`: of so many, what graphs are drawn from; `in_parts`: for comparisons alone.
     """
     first = traces[0]
     pairs = {} if both is None else {pair.rows[0]: pair for pair in both.pairs}
@@ -101,7 +102,7 @@ def make(
                 sqlnet=found,
                 sqlnet_trace=sqlnet.compare(talk, found, trace) if found is not None and trace is not None else None,
                 ends=ends(both, sight, sight.ends, taken) if both is not None and sight.ends is not None else None,
-                stretches=stretches(sight, taken),
+                stretches=stretches(sight, taken) if in_parts else None,
                 pictures=pictures(sight, taken) if len(details) < drawn else None,
             )
         )

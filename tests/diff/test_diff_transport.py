@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from valid import validator
 from nfslat.cli import main as cli
 from nfslat.diff.tcp.compare import compare
 from nfslat.diff.tcp.model import Figure, TransportDiff
-from nfslat.diff.tcp.read import Run, from_captures, halves
+from nfslat.diff.tcp.read import Run, from_captures, halves, is_report
 from nfslat.diff.tcp.sections import render
 from nfslat.tcp.packets import Trace
 
@@ -87,7 +88,7 @@ def test_two_halves_of_a_healthy_capture_do_not_differ(tmp_path: Path, capsys: p
 
 
 def test_equal_runs_do_not_differ_and_longer_turns_do() -> None:
-    """Of 60 pairs with other random waits none is slower or faster; half as long again is found in each of ten."""
+    """Of 66 pairs with other random waits none is slower or faster; half as long again is found in each of ten."""
     runs = [_run(_turns(seed)) for seed in range(12)]
     said = [compare(a, b).verdict.change for at, a in enumerate(runs) for b in runs[at + 1 :]]
     assert len(said) == 66
@@ -172,10 +173,41 @@ def test_an_earlier_report_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "made by an earlier nfslat" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("broken", ["parts", "limits"])
+def test_a_report_that_is_not_whole_is_refused(broken: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Made by hand: with fewer parts than ten, or without a limit."""
+    path, told = capture(tmp_path, wan(30)), tmp_path / "t.json"
+    assert cli.main(["transport", str(path), "--json", str(told), "-q"]) == 0
+    found = json.loads(told.read_text(encoding="utf-8"))
+    way = found["details"][0]["stretches"]["ways"][1]
+    if broken == "parts":
+        way["bits"]["per"].pop()
+    else:
+        way["waited_ms"].popitem()
+    told.write_text(json.dumps(found), encoding="utf-8")
+    capsys.readouterr()
+    assert cli.main(["diff", str(told), str(path)]) == 3
+    assert "not a whole report of nfslat.transport/1: stretches" in capsys.readouterr().err
+
+
 def test_lines_fit_the_terminal() -> None:
     """80 columns, whatever changed."""
     text = render(_diff(wan(200, every=0, again=50), _turns(2, late=0.3)), width=80, color=False)
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_pipe_is_a_capture_and_stays_whole(tmp_path: Path) -> None:
+    """What looks for a report takes nothing out of it: it cannot be read twice."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    sent = b"\xd4\xc3\xb2\xa1" * 200
+    try:
+        os.write(end, sent)
+        assert not is_report(str(pipe))
+        assert os.read(end, 2 * len(sent)) == sent
+    finally:
+        os.close(end)
 
 
 @pytest.mark.parametrize(
@@ -184,6 +216,11 @@ def test_lines_fit_the_terminal() -> None:
         (["--transport", "a.pcap"], "diff compares two runs, 1 given"),
         (["--transport", "a.pcap", "b.pcap", "--op", "READ"], "--op: of NFS operations"),
         (["--transport", "a.pcap", "b.pcap", "--check", "mean=10%"], "--check: of NFS operations"),
+        (
+            ["--transport", "a.pcap", "b.pcap", "--check", "mean=10%", "--engine", "native"],
+            "nfslat: --check: of NFS operations",
+        ),
+        (["--transport", "a.pcap", "b.pcap", "--engine", "tshark"], "--engine tshark: TCP conversations are read by"),
         (["--transport", "a.pcap", "b.pcap", "--split", "half"], "--split with --transport takes one capture"),
     ],
 )

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from captures import SHARED, needs_captures, needs_native
@@ -149,6 +150,34 @@ def test_lines_of_json(capsys: pytest.CaptureFixture[str]) -> None:
         total.network_ms.mean,
     )
     assert (row["cause"], row["outcome"], row["text"]) == ("server-threads", "fault", report.verdict.text)
+
+
+def test_lines_are_there_however_a_run_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C in the middle leaves the lines of what was read; the next run adds its own, and --overwrite begins anew;
+    what nfslat did not write stays as it was."""
+    out = tmp_path / "lines"
+    arguments = ["live", str(SERVER), str(CLIENT), "--interval", "2", "--json", str(out)]
+    with monkeypatch.context() as patched:
+        patched.setattr(Lines, "of", _interrupted)
+        assert main(arguments) == 130
+    (first,) = out.read_text().splitlines()
+    assert out.stat().st_mode & 0o77 == 0
+    assert main(arguments) == 0
+    both = out.read_text().splitlines()
+    assert both[:2] == [first, first]
+    assert main([*arguments, "--overwrite"]) == 0
+    assert out.read_text().splitlines() == both[1:]
+    out.write_text("mine\n")
+    capsys.readouterr()
+    assert main(arguments) == 2
+    assert "was not written by nfslat" in capsys.readouterr().err
+    assert out.read_text() == "mine\n"
+
+
+def _interrupted(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def test_captures_that_are_still_being_made(tmp_path: Path) -> None:

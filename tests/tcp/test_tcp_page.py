@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 import re
 from pathlib import Path
@@ -15,6 +16,7 @@ from timeline import Timeline
 
 from nfslat.cli import main as cli
 from nfslat.report.charts.chart import Chart
+from nfslat.tcp import report
 from nfslat.tcp.charts.all import charts
 from nfslat.tcp.charts.sizes import explained
 from nfslat.tcp.model import Detail, Report
@@ -126,6 +128,29 @@ def test_the_page_holds_its_graphs_and_asks_no_network(tmp_path: Path) -> None:
     assert "What was waited for longest" in page
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (7, 9, "frame.number in {7..9} && tcp.port == 40000"),
+        (9, 7, "frame.number in {7..9} && tcp.port == 40000"),
+        (7, None, "frame.number >= 7 && tcp.port == 40000"),
+        (None, 7, "frame.number <= 7 && tcp.port == 40000"),
+        (None, None, "tcp.port == 40000"),
+    ],
+)
+def test_each_wait_has_a_filter(before: int | None, after: int | None, told: str) -> None:
+    """Where times run backwards, too, and where no data of its sender were captured."""
+    made = report_of(wan().trace())
+    (one,) = made.details
+    assert one.pictures is not None
+    first, other = one.pictures.whole.ways
+    wait = dataclasses.replace(first.waited[0], ms=1e6, before_frame=before, frame=after)
+    whole = dataclasses.replace(one.pictures.whole, ways=(dataclasses.replace(first, waited=(wait,)), other))
+    one = dataclasses.replace(one, pictures=dataclasses.replace(one.pictures, whole=whole))
+    page = render(dataclasses.replace(made, details=(one,)))
+    assert f"<code>{html.escape(told)}</code>" in page
+
+
 def _with(one: Detail, name: str) -> Detail:
     """The conversation of somebody whose name is not kind."""
     pictures = one.pictures
@@ -177,6 +202,19 @@ def test_the_command_writes_all_of_them(tmp_path: Path, capsys: pytest.CaptureFi
     assert Report.from_json(told.read_text(encoding="utf-8")).details[0].pictures is not None
     assert cli.main(["transport", str(path), "--json", str(told), "-q"]) == 0
     assert Report.from_json(told.read_text(encoding="utf-8")).details[0].pictures is None
+
+
+def test_what_only_a_comparison_needs_is_made_for_json_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Figures in ten parts of the time: text, Markdown and the page do not show them, and do not wait for them."""
+    path, page, told = str(capture(tmp_path, wan(12))), str(tmp_path / "t.html"), tmp_path / "t.json"
+    assert cli.main(["transport", path, "--json", str(told), "-q"]) == 0
+    assert Report.from_json(told.read_text(encoding="utf-8")).details[0].stretches is not None
+    with_them = capsys.readouterr().out
+    monkeypatch.setattr(report, "stretches", None)
+    assert cli.main(["transport", path, "-q", "--html", page]) == 0
+    assert capsys.readouterr().out == with_them
 
 
 @pytest.mark.parametrize(

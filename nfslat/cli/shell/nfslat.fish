@@ -273,7 +273,7 @@ complete -c nfslat -n '_shtab_nfslat_using live' -l interval -x -d 'seconds of a
 complete -c nfslat -n '_shtab_nfslat_using live' -l metrics -xka "(__fish_complete_path (commandline -ct))" -d 'keep OpenMetrics in FILE, for the textfile collector of node_exporter'
 complete -c nfslat -n '_shtab_nfslat_using live' -l metrics-port -x -d 'serve them on port N of localhost, for Prometheus to scrape'
 complete -c nfslat -n '_shtab_nfslat_using live' -l screen -d 'a screen of the terminal: layers over time, what began and ended'
-complete -c nfslat -n '_shtab_nfslat_using live' -l json -xka "(__fish_complete_path (commandline -ct))" -d 'write a line of JSON for each stretch to FILE; - is standard output'
+complete -c nfslat -n '_shtab_nfslat_using live' -l json -xka "(__fish_complete_path (commandline -ct))" -d 'add a line of JSON for each stretch to FILE; - is standard output'
 complete -c nfslat -n '_shtab_nfslat_using live' -l when -x -d 'when it is met, say so, and write: fault, fault=server-threads, '"'"'READ.p99>20ms for 30s'"'"', '"'"'network>5ms and ops/s>100'"'"'; repeatable'
 complete -c nfslat -n '_shtab_nfslat_using live' -l out -xka "(__fish_complete_directories)" -d 'write there, for each such moment, the report (text, page, JSON) and the packets of both hosts; SIGUSR1 writes all that is kept'
 complete -c nfslat -n '_shtab_nfslat_using live' -l at-most -x -d 'so many moments in 24 hours (10)'

@@ -11,6 +11,7 @@ import numpy as np
 
 from nfslat.decode.workspace import open_workspace
 from nfslat.errors import InputError
+from nfslat.model.causes import LIMITS
 from nfslat.model.protocol import NULL
 from nfslat.model.units import NS_PER_S
 from nfslat.select import Moment
@@ -18,6 +19,7 @@ from nfslat.tcp import both, model, report
 from nfslat.tcp.packets import Packets, Trace
 from nfslat.tcp.reading import read_trace, refuse_without_decoder
 from nfslat.tcp.shared import Shared
+from nfslat.tcp.stretches import PARTS, Stretches
 
 _START = 300  # bytes of a file that say what it is
 
@@ -34,8 +36,10 @@ class Run:
 
 
 def is_report(name: str) -> bool:
-    """Does a file hold a report of `nfslat transport`?"""
+    """Does a file hold a report of `nfslat transport`? Of a pipe what is read here would be missing later."""
     try:
+        if not Path(name).is_file():
+            return False
         with Path(name).open("rb") as stream:
             start = stream.read(_START).removeprefix(b"\xef\xbb\xbf").lstrip()
     except OSError:
@@ -142,4 +146,16 @@ def _run(name: str, kind: str, found: model.Report) -> Run:
     detail = max(found.details, key=lambda one: sum(way.packets for way in one.counts))
     if detail.stretches is None:
         raise InputError(f"{name}: made by an earlier nfslat, which is not enough for a comparison; make it again")
+    if not _is_whole(detail.stretches):
+        raise InputError(f"{name}: not a whole report of {model.SCHEMA}: stretches: not all in {PARTS} parts")
     return Run(name, kind, detail, len(found.conversations) - 1, len(found.captures))
+
+
+def _is_whole(of: Stretches) -> bool:
+    """Whoever made a report by hand may have left something out."""
+    found = [] if of.turns_ms is None else [of.turns_ms]
+    for way in of.ways:
+        found += [way.round_trips_ms, way.in_flight_bytes, way.packet_bytes, way.again, way.bits, way.busy_bits]
+        found += way.waited_ms.values()
+    limits = all(set(way.waited_ms) == set(LIMITS) for way in of.ways)
+    return limits and all(len(one.total) == len(one.per) == PARTS for one in found)

@@ -141,9 +141,10 @@ def _bars(found: list[Waited], clock: Clock, top: int, colour: str, what: str) -
         ("filter", "Wireshark filter"),
     )
     # Where one of the frames is not known the filter is open at that end.
-    told = "datum.before == null ? 'frame.number <= ' + datum.frame : "
+    told = "datum.before == null && datum.frame == null ? '' : "
+    told += "datum.before == null ? 'frame.number <= ' + datum.frame : "
     told += "datum.frame == null ? 'frame.number >= ' + datum.before : "
-    told += "'frame.number in {' + datum.before + '..' + datum.frame + '}'"
+    told += "'frame.number in {' + min(datum.before, datum.frame) + '..' + max(datum.before, datum.frame) + '}'"
     return {
         "description": what,
         "data": {"values": values},
