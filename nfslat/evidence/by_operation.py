@@ -36,8 +36,12 @@ def join(known: Known, files: Sequence[Evidence], c: Analysis) -> tuple[Known, l
     unused: list[str] = []
     notes: list[str] = []
     paths: dict[int, str] = {}
+    has_waits = any(isinstance(one.record, Trace10046) and one.record.places for one in files)
     for one in files:
-        paths |= one.record.paths if isinstance(one.record, DataFiles) else {}
+        if isinstance(one.record, DataFiles):
+            paths |= one.record.paths
+            if not has_waits:
+                unused.append(f"{one.name}: names data files, and no 10046 trace says which of them was waited for")
     for one in sorted(files, key=lambda each: _KINDS.index(type(each.record))):
         name, record = one.name, one.record
         if isinstance(record, SunrpcTrace):

@@ -154,6 +154,16 @@ def test_a_trace_of_other_files_is_not_joined(tmp_path: Path, capsys: pytest.Cap
     assert not any(row["op"] in _EVENTS for row in found["stack"])
 
 
+def test_a_list_of_data_files_alone_is_said_to_be_of_no_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It only names what waits are for; without any it does not vanish silently."""
+    made, _ = _made(3, 2, 50, 1.0)
+    captures = captures_of(made, tmp_path)
+    (listed := tmp_path / "files.txt").write_text("FILE#,NAME\n4,/u02/oradata/users01.dbf\n")
+    assert cli.main([*map(str, captures), "--evidence", str(listed)]) == 0
+    printed = capsys.readouterr()
+    assert "files.txt: names data files, and no 10046 trace" in " ".join((printed.out + printed.err).split())
+
+
 @pytest.mark.parametrize(
     "text",
     [
