@@ -31,14 +31,34 @@ _FEW = 60  # packets: of a conversation with fewer the whole is near enough
 
 def pictures(sight: Sight, taken: Taken) -> Pictures:
     """What can be drawn of a conversation."""
-    packets = sight.talk.packets
-    begin, end = int(packets.t_ns.min()), int(packets.t_ns.max())
-    whole = _graphs(sight, taken, 0, end - begin)
-    around = _longest(whole.ways) if len(packets) > _FEW else None
+    spans = [_span_ns(sight, shared) for shared, _ in (*sight.at_sender, (sight.main, 0))]
+    since, until = min(begin for begin, _ in spans), max(end for _, end in spans)
+    whole = _graphs(sight, taken, since, until)
+    around = _longest(whole.ways) if len(sight.talk.packets) > _FEW else None
     close = None
-    if around is not None and 3 * (around[1] - around[0]) < end - begin:
-        close = _graphs(sight, taken, *_around(around, end - begin))
+    if around is not None and 3 * (around[1] - around[0]) < until - since:
+        close = _graphs(sight, taken, *_around(around, since, until))
     return Pictures(whole, close)
+
+
+def _span_ns(sight: Sight, shared: Shared) -> tuple[int, int]:
+    """From when to when one end's capture has packets of it, from the first packet on that the asker's has."""
+    t_ns, zero_ns = shared.talk.packets.t_ns, _zero_ns(sight, shared)
+    return int(t_ns.min()) - zero_ns, int(t_ns.max()) - zero_ns
+
+
+def _zero_ns(sight: Sight, shared: Shared) -> int:
+    """When, on the clock of one end's capture, the first packet was at the asker's end, that its capture has: packets
+    that are in both say by how much the clocks differ, and those of the other direction leave the way out of it."""
+    zero_ns = int(sight.talk.packets.t_ns.min())
+    if shared is sight.main or sight.ends is None:
+        return zero_ns
+    later = [
+        float(np.median(one.arrived_ns - one.sent_ns)) * (1 if one.sender == sight.trace else -1)
+        for one in sight.ends.passages
+        if len(one.sent_ns)
+    ]
+    return zero_ns + round(sum(later) / len(later)) if later else int(shared.talk.packets.t_ns.min())
 
 
 def _longest(ways: Sequence[WayGraphs]) -> tuple[int, int] | None:
@@ -53,14 +73,14 @@ def _longest(ways: Sequence[WayGraphs]) -> tuple[int, int] | None:
     return None
 
 
-def _around(of: tuple[int, int], total: int) -> tuple[int, int]:
+def _around(of: tuple[int, int], since: int, until: int) -> tuple[int, int]:
     """With as much again in front of it, and behind."""
     long = of[1] - of[0]
-    return max(of[0] - long, 0), min(of[1] + long, total)
+    return max(of[0] - long, since), min(of[1] + long, until)
 
 
 def _graphs(sight: Sight, taken: Taken, since: int, until: int) -> Graphs:
-    """`since` and `until`: ns from the conversation's first packet, in either capture."""
+    """`since` and `until`: ns from the first packet that the asker's capture has."""
     (there, way), (back, other) = sight.at_sender
     of = [sight.trace if end is sight.main else 1 - sight.trace for end in (there, back)]
     packets = sight.talk.packets
@@ -72,7 +92,10 @@ def _graphs(sight: Sight, taken: Taken, since: int, until: int) -> Graphs:
         from_ms=to_ms(since),
         to_ms=to_ms(until),
         part_ms=to_ms(_part(since, until)),
-        ways=(_Way(there, way, of[0], since, until).graphs(), _Way(back, other, of[1], since, until).graphs()),
+        ways=(
+            _Way(there, way, of[0], _zero_ns(sight, there), since, until).graphs(),
+            _Way(back, other, of[1], _zero_ns(sight, back), since, until).graphs(),
+        ),
         turns_ms=(
             thin(turns, begin, begin + since, begin + until, NS_PER_MS)
             if taken.shape is Shape.TURNS and len(rows)
@@ -90,10 +113,10 @@ def _part(since: int, until: int) -> int:
 class _Way:
     """One direction in a time."""
 
-    def __init__(self, shared: Shared, direction: int, capture: int, since: int, until: int) -> None:
+    def __init__(self, shared: Shared, direction: int, capture: int, zero_ns: int, since: int, until: int) -> None:
         self.shared, self.direction, self.capture = shared, direction, capture
         self.packets, self.one = shared.talk.packets, shared.streams[direction]
-        self.zero = int(self.packets.t_ns.min())
+        self.zero = zero_ns
         self.begin, self.end = self.zero + since, self.zero + until
 
     def graphs(self) -> WayGraphs:

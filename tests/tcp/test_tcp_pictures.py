@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 
 import numpy as np
 import pytest
 from captures import needs_native
-from drawn import report_of, wan
+from drawn import TOOL, report_of, wan
 from hypothesis import given
 from hypothesis import strategies as st
 from timeline import MS, Timeline
 
 from nfslat.model.causes import Cause
 from nfslat.model.tables import I64
+from nfslat.tcp import report
+from nfslat.tcp.both import correlate
 from nfslat.tcp.graphs import Pictures
 from nfslat.tcp.model import Report
+from nfslat.tcp.packets import Trace
 from nfslat.tcp.thinned import STRETCHES, Points, thin
 
 pytestmark = needs_native
@@ -25,6 +29,42 @@ def _pictures(line: Timeline) -> Pictures:
     (one,) = report_of(line.trace()).details
     assert one.pictures is not None
     return one.pictures
+
+
+@pytest.mark.parametrize("cut", [0, 1])
+def test_two_captures_that_begin_at_different_times_have_one_axis(cut: int) -> None:
+    """What a host sends is drawn when it sent it, whichever capture began later and whatever its clock says."""
+    line = Timeline()
+    line.handshake(0, rtt_ms=20)
+    for turn in range(40):
+        line.send(30 + 50 * turn, ">", 100)
+        line.send(52 + 50 * turn, "<", 1000)
+    traces = [line.trace(), _far(line.trace())]
+    traces[cut] = _from(traces[cut], 17)
+    first_ms = (traces[0].first_ns - line.trace().first_ns) / MS
+    (one,) = report.make(traces, correlate(*traces), TOOL, stream=None, top=1, trace=None, drawn=1).details
+    assert one.pictures is not None
+    for way, sent_ms in zip(one.pictures.whole.ways, (30, 42), strict=True):
+        at_ms = np.array(way.sent.low_at_ms) + first_ms
+        assert len(at_ms) >= 30
+        np.testing.assert_allclose((at_ms - sent_ms) % 50 % 50, 0, atol=1e-6)
+        assert np.all(at_ms > 0)
+        assert np.all(at_ms < 2100)
+
+
+def _far(trace: Trace) -> Trace:
+    """What the other host's capture shows, 10 ms away, whose clock is 5 s ahead."""
+    p = trace.packets
+    t_ns = p.t_ns + np.where(p.direction == 0, 10 * MS, -10 * MS) + 5000 * MS
+    moved = dataclasses.replace(p, t_ns=t_ns).take(np.argsort(t_ns, kind="stable"))
+    moved = dataclasses.replace(moved, frame=np.arange(1, len(p) + 1, dtype=np.int32))
+    return dataclasses.replace(trace, packets=moved, first_ns=int(moved.t_ns[0]), last_ns=int(moved.t_ns[-1]))
+
+
+def _from(trace: Trace, packet: int) -> Trace:
+    """What a capture shows that began with a later packet."""
+    packets = trace.packets.take(np.arange(packet, len(trace.packets)))
+    return dataclasses.replace(trace, packets=packets, first_ns=int(packets.t_ns[0]))
 
 
 def _points(values: I64) -> Points:
