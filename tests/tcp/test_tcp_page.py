@@ -18,7 +18,9 @@ from nfslat.cli import main as cli
 from nfslat.report.charts.chart import Chart
 from nfslat.tcp import report
 from nfslat.tcp.charts.all import charts
+from nfslat.tcp.charts.axes import Board, Clock
 from nfslat.tcp.charts.sizes import explained
+from nfslat.tcp.charts.trips import trips_lane
 from nfslat.tcp.model import Detail, Report
 from nfslat.tcp.sections.all import markdown
 
@@ -85,6 +87,18 @@ def test_every_graph_has_axes_with_units_a_legend_and_frames() -> None:
     assert "delayed ACK, waited for (40 ms)" in _texts(found["trips"].spec)
     assert "retransmitted" in _texts(found["sequence"].spec)
     assert "window scale 7 (factor 128)" in " ".join(_texts(found["flight"].spec))
+
+
+@pytest.mark.parametrize("typical_ms", [0.01, 1000.0])
+def test_the_median_of_the_whole_is_on_the_axis_of_a_part(typical_ms: float) -> None:
+    """From near, all round trips may be longer than it, or shorter: its line is drawn in the graph, and not beside it."""
+    (one,) = report_of(wan().trace()).details
+    assert one.pictures is not None
+    graphs = one.pictures.whole
+    board = Board(Clock(graphs), [])
+    trips_lane(board, dataclasses.replace(graphs.ways[0], typical_ms=typical_ms), ())
+    low, high = board.found[0].y["scale"]["domain"]
+    assert low <= typical_ms <= high
 
 
 def test_a_window_that_closes_is_marked_and_an_unknown_scale_is_said() -> None:

@@ -57,8 +57,10 @@ def trips_lane(board: Board, way: WayGraphs, held: tuple[HeldBack, ...]) -> None
         keys.append(legend.dot("spike: 3 medians or more, no timer's", INK, "diamond", filled=False))
     if inside:
         keys.append(legend.line("held, then released together", INK, strokeWidth=2))
-    top = max([most(way.trips_ms), *(late.ms for late in way.late)], default=1.0)
-    low = max(min([*way.trips_ms.low, top / _DECADE]), _FLOOR_MS)
+    # From near no round trip may be as long, or as short, as the median of the whole.
+    typical = [] if way.typical_ms is None else [way.typical_ms]
+    top = max([most(way.trips_ms), *(late.ms for late in way.late), *typical], default=1.0)
+    low = max(min([*way.trips_ms.low, top / _DECADE, *typical]), _FLOOR_MS)
     is_log = way.typical_ms is not None and top > _FAR * max(way.typical_ms, _FLOOR_MS)
     if is_log:
         ticks = log_axis("", low, top * 1.2)
