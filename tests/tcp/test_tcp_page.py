@@ -91,7 +91,7 @@ def test_every_graph_has_axes_with_units_a_legend_and_frames() -> None:
 
 @pytest.mark.parametrize("typical_ms", [0.01, 1000.0])
 def test_the_median_of_the_whole_is_on_the_axis_of_a_part(typical_ms: float) -> None:
-    """From near, all round trips may be longer than it, or shorter: its line is drawn in the graph, and not beside it."""
+    """From near, all round trips may be longer than it, or shorter: its line is in the graph, not beside it."""
     (one,) = report_of(wan().trace()).details
     assert one.pictures is not None
     graphs = one.pictures.whole
