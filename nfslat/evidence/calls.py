@@ -135,13 +135,15 @@ def _parts(call: Call, rows: Sequence[int], c: Analysis, server_ns: F64) -> tupl
     if not rows or any(server_ns[row] < 0 for row in rows):
         return _NOT, _NOT, _NOT, _NOT
     ops = c.client.ops
-    spans = sorted((max(int(ops.t0[row]), call.begin_ns), min(int(ops.t3[row]), call.end_ns)) for row in rows)
-    on_wire, until = 0, call.begin_ns
+    late = min(max(max(int(ops.t3[row]) for row in rows) - call.end_ns, 0), call.late_ns)
+    began, ended = call.begin_ns + late, call.end_ns + late
+    spans = sorted((max(int(ops.t0[row]), began), min(int(ops.t3[row]), ended)) for row in rows)
+    on_wire, until = 0, began
     for begin, end in spans:
         on_wire += max(end - max(begin, until), 0)
         until = max(until, end)
     asked = sum(int(ops.t3[row] - ops.t0[row]) for row in rows)
     share = min(sum(float(server_ns[row]) for row in rows) / asked, 1.0) if asked else 0.0
-    before = max(spans[0][0] - call.begin_ns, 0)
+    before = max(spans[0][0] - began, 0)
     server = on_wire * share
     return before, on_wire - server, server, call.end_ns - call.begin_ns - before - on_wire

@@ -61,8 +61,8 @@ class _File:
 
     def _in_time(self, at: slice, call: Call, *, begun_in_it: bool) -> Bool:
         t0, t3 = self.t0[at], self.t3[at]
-        begun = t0 >= call.begin_ns - _SLACK_NS if begun_in_it else t0 <= call.end_ns
-        return np.asarray(begun & (t3 > call.begin_ns) & (t3 <= call.end_ns + _SLACK_NS))
+        begun = t0 >= call.begin_ns - _SLACK_NS if begun_in_it else t0 <= call.end_ns + call.late_ns
+        return np.asarray(begun & (t3 > call.begin_ns) & (t3 <= call.end_ns + call.late_ns + _SLACK_NS))
 
 
 def join(calls: Sequence[Call], ops: Ops, kept: Bool, names: Mapping[int, str]) -> Joined:
@@ -149,7 +149,7 @@ def _files(calls: Sequence[Call], ops: Ops, by_kind: Mapping[str, I64], names: M
         counts = votes.get(path, Counter())
         total = sum(counts.values())
         named = _named(path, names)
-        if named is not None and counts[named] >= _ALIKE * total:
+        if named is not None and (total < _VOTES or counts[named] >= _ALIKE * total):
             found[path] = named
         elif named is None and total:
             handle, most = counts.most_common(1)[0]
@@ -200,7 +200,7 @@ def _votes(calls: Sequence[Call], ops: Ops, by_kind: Mapping[str, I64]) -> dict[
             for row in at.get((kind, call.offset), ())
             if ops.size[row] <= call.length
             and call.begin_ns - _SLACK_NS <= ops.t0[row]
-            and ops.t3[row] <= call.end_ns + _SLACK_NS
+            and ops.t3[row] <= call.end_ns + call.late_ns + _SLACK_NS
         }
         if len(fits) == 1:
             told.add((call.path, call.offset))

@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from nfslat.errors import InputError
 from nfslat.evidence.records import Evidence
 
 _LONGEST, _MOST = 1 << 16, 2_000_000
+_LATEST_NS = 10_000_000  # strace prints arguments in less, on a busy host, too
 _LINE = re.compile(r"(?:\[pid {1,8}(\d{1,10})\] |(\d{1,10}) {1,8})?(\d{9,11})\.(\d{6}) (?=\w|<\.\.\. )", re.ASCII)
 _CALL = re.compile(r"(pread64|pwrite64|preadv2?|pwritev2?|fsync|fdatasync)\(", re.ASCII)
 _RESUMED = re.compile(r"<\.\.\. (\w{1,20}) resumed>(?:, )?", re.ASCII)
@@ -39,6 +40,8 @@ class Call:
     begin_ns: int  # since 1970, by the client's clock
     end_ns: int
     event: str = ""  # what its reader calls it, where that is not `name`: a wait of Oracle
+    # It may have begun and ended later by so much: strace prints the arguments before it begins to count -T.
+    late_ns: int = field(default=0, compare=False)
 
     @property
     def kind(self) -> str:
@@ -74,6 +77,7 @@ def parse(lines: Iterable[str]) -> Strace:
     calls: list[Call] = []
     counts = Counter[str]()
     begun: dict[str, tuple[int, str]] = {}  # by task: when, and what was printed of the call
+    waits = False  # for the next line, whatever it is: it was printed after the last call returned
     for line in lines:
         found = _LINE.match(line[:_LONGEST])
         if found is None:
@@ -81,13 +85,17 @@ def parse(lines: Iterable[str]) -> Strace:
         task = found[1] or found[2] or ""
         at_ns = int(found[3]) * 10**9 + int(found[4]) * 1000
         text = line[found.end() : _LONGEST].rstrip()
+        if waits:
+            calls[-1], waits = _returned_by(calls[-1], at_ns), False
+        stamp_ns = at_ns
         if resumed := _RESUMED.match(text):
             at_ns, head = begun.pop(task, (0, ""))
             if not at_ns:
                 continue
-            text = head + text[resumed.end() :]
+            rest = text[resumed.end() :]
+            text = head + (rest if rest.startswith(")") else f", {rest}")  # a write's arguments are all in the first
         elif text.endswith(_UNFINISHED):
-            begun[task] = at_ns, text.removesuffix(_UNFINISHED).rstrip().rstrip(",") + ", "
+            begun[task] = at_ns, text.removesuffix(_UNFINISHED).rstrip().rstrip(",")
             continue
         name = _CALL.match(text)
         if name is None:
@@ -95,7 +103,8 @@ def parse(lines: Iterable[str]) -> Strace:
             continue
         call = _call(name, text, at_ns, counts)
         if call is not None and len(calls) < _MOST:
-            calls.append(call)
+            calls.append(_returned_by(call, stamp_ns) if resumed else call)
+            waits = not resumed
     counts["unreadable"] += sum(_CALL.match(text) is not None for _, text in begun.values())
     if not calls:
         raise InputError(
@@ -103,6 +112,10 @@ def parse(lines: Iterable[str]) -> Strace:
             "preadv,pwritev,fsync,fdatasync -o FILE -p PID"
         )
     return Strace(tuple(calls), counts["unreadable"], counts["failed"], counts["others"])
+
+
+def _returned_by(call: Call, stamp_ns: int) -> Call:
+    return replace(call, late_ns=min(max(stamp_ns - call.end_ns, 0), _LATEST_NS))
 
 
 def _call(name: re.Match[str], text: str, begin_ns: int, counts: Counter[str]) -> Call | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,38 @@ def test_a_log_without_durations_says_how_to_trace() -> None:
     """Without -T a call has no end."""
     with pytest.raises(InputError, match="run strace -f -ttt -T -yy"):
         strace.parse(['1 1795531628.123456 pread64(7</mnt/f>, "", 8192, 0) = 8192\n'])
+
+
+def test_a_write_in_two_lines_has_all_its_arguments_in_the_first() -> None:
+    """strace prints what it knows when the call begins: of a read only the file, of a write everything."""
+    log = [
+        '7 1795531628.100000 pwrite64(8</mnt/f>, "\\1"..., 1024, 512 <unfinished ...>\n',
+        '8 1795531628.100100 pwritev2(8</mnt/f>, [{iov_base=""..., iov_len=8192}], 1, 8192, 0 <unfinished ...>\n',
+        "9 1795531628.100200 fsync(8</mnt/f> <unfinished ...>\n",
+        "7 1795531628.103000 <... pwrite64 resumed>) = 1024 <0.002000>\n",
+        "8 1795531628.104000 <... pwritev2 resumed>) = 8192 <0.003000>\n",
+        "9 1795531628.105000 <... fsync resumed>) = 0 <0.004000>\n",
+    ]
+    found = strace.parse(log)
+    assert [(one.name, one.offset, one.length) for one in found.calls] == [
+        ("pwrite", 512, 1024),
+        ("pwrite", 8192, 8192),
+        ("fsync", 0, 0),
+    ]
+    assert found.unreadable == 0
+
+
+def test_a_call_may_end_as_late_as_the_next_line() -> None:
+    """-T begins to count when the arguments are printed, so begin and duration give the earliest end; a line that comes
+    after the call's return, its own second one or the next, gives the latest, and what is far off says nothing."""
+    log = [
+        '7 1795531628.100000 pread64(8</mnt/f>, "", 512, 0) = 512 <0.001000>\n',
+        "8 1795531628.101300 pread64(8</mnt/f>,  <unfinished ...>\n",
+        '8 1795531628.103500 <... pread64 resumed>"", 512, 512) = 512 <0.002000>\n',
+        '7 1795531628.104000 pread64(8</mnt/f>, "", 512, 1024) = 512 <0.001000>\n',
+        '7 1795531629.000000 pread64(8</mnt/f>, "", 512, 2048) = 512 <0.001000>\n',
+    ]
+    assert [one.late_ns for one in strace.parse(log).calls] == [300_000, 200_000, 10_000_000, 0]
 
 
 # --- A made log with its truth ----------------------------------------------------------------------------------------
@@ -136,6 +169,48 @@ def test_no_call_is_joined_wrongly(
     assert right >= least * seen
     assert seen >= 0.95 * len(made.calls)
     assert len(found.files) == len(_FHS)
+
+
+def _ten_reads(folder: Path, fh: bytes) -> tuple[Made, Ops]:
+    made = Made()
+    for number in range(10):
+        begin, offset = number * 10_000.0, number * _BLOCK
+        made.op(begin + 300, begin + 900, lambda xid, offset=offset: read(xid, offset, fh=fh))
+        made.calls.append(Call("pread", "/mnt/nfs/a.db", offset, _BLOCK, int(begin) * 1000, int(begin + 600) * 1000))
+    return made, ops_of(captures_of(made, folder)[1])
+
+
+def test_an_op_may_end_as_late_as_the_call(tmp_path: Path) -> None:
+    """An op that ended 300 us behind the earliest end of a call is the call's if that may have ended so late."""
+    made, ops = _ten_reads(tmp_path, bytes(32))
+    first = int(ops.t0.min()) - 300_000
+    made.calls = [replace(one, begin_ns=one.begin_ns + first, end_ns=one.end_ns + first) for one in made.calls]
+    all_of_them = ~ops.spread(is_reverse(ops))
+    names = {int(ops.fh[0]): "a.db"}
+    for late_ns, joined in (
+        (0, 0),
+        (200_000, 0),
+        (400_000, 8),
+    ):  # the first begins before the capture, the last ends with it
+        calls = [replace(one, late_ns=late_ns) for one in made.calls]
+        found = join(calls, ops, all_of_them, names)
+        assert sum(len(rows) == 1 for rows in found.ops[:9]) == joined
+
+
+def test_one_op_of_another_file_does_not_speak_against_a_name(tmp_path: Path) -> None:
+    """Written pages go to the server later, so a write of another file may be the only one that fits a call."""
+    made = Made()
+    mine, other = bytes([1]) * 32, bytes([2]) * 32
+    made.op(0, 200, lambda xid: read(xid, 0, fh=mine))
+    made.op(1000, 1200, lambda xid: write(xid, _BLOCK, _BLOCK, other))
+    made.op(5000, 5200, lambda xid: write(xid, _BLOCK, _BLOCK, mine))
+    ops = ops_of(captures_of(made, tmp_path)[1])
+    first = int(ops.t0.min())
+    call = Call("pwrite", "/mnt/nfs/a.db", _BLOCK, _BLOCK, first + 900_000, first + 1_300_000)
+    names = {int(ops.fh[0]): "a.db", int(ops.fh[1]): "b.db"}
+    found = join([call], ops, ~ops.spread(is_reverse(ops)), names)
+    assert found.files == {"/mnt/nfs/a.db": int(ops.fh[0])}
+    assert found.ops == ((),)
 
 
 # --- Beside captures --------------------------------------------------------------------------------------------------
