@@ -139,6 +139,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     from nfslat.decode.workspace import open_workspace
     from nfslat.kernels.compiled import refuse_without
     from nfslat.live.course import followed
+    from nfslat.live.lag import timed
     from nfslat.live.text import Lines
 
     refuse_without("captures are read in stretches by the native decoder")
@@ -173,7 +174,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     with live_hosts.opened(options) as feeds, open_workspace(feeds.paths, engine="native", quiet=True) as work:
         tell = feeds.speaker if screen is not None else note
         kept = live_moments.opened(asked, feeds.named(work.sources), work.engine.tools, tell)
-        stretches = handed_on(followed(map(feeds.told, kept.watch), asked.baseline), kept.moments)
+        stretches = handed_on(followed(timed(map(feeds.told, kept.watch)), asked.baseline), kept.moments)
         try:
             if screen is not None:
                 name = " and ".join(source.name for source in feeds.named(work.sources))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from threading import Thread
 from wsgiref.simple_server import WSGIServer
 
@@ -124,7 +123,8 @@ class Metrics(Collector):
             ("nfslat_operations_in_flight", row.in_flight, "Mean operations in flight at the server, while any is."),
             ("nfslat_server_threads", row.threads, "Threads of the server, where calls wait for one."),
             ("nfslat_client_slots", row.slots, "Slots of the client, where they are likely to hold it back."),
-            ("nfslat_stretch_end_timestamp_seconds", _unix_s(row.end), "When the last stretch ended, client's clock."),
+            ("nfslat_stretch_end_timestamp_seconds", row.end_s, "When the last stretch ended, client's clock."),
+            ("nfslat_lag_seconds", row.lag_s, "By how much it came later after that than the promptest one did."),
         ):
             gauge = GaugeMetricFamily(name, words)
             if value is not None:
@@ -148,7 +148,3 @@ class Metrics(Collector):
     def serve(self, port: int) -> tuple[WSGIServer, Thread]:
         """On localhost, from now on; the server and its thread. Raises ``OSError`` where the port is taken."""
         return start_http_server(port, addr="127.0.0.1", registry=self._registry)
-
-
-def _unix_s(moment: str) -> float:
-    return datetime.fromisoformat(moment[:26] + "+00:00").timestamp()

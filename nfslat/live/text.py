@@ -18,6 +18,7 @@ HEADINGS = (
 )
 _EVERY = 20  # rows between headings
 _NAMED = 4
+_PROMPT_S = 5.0  # a host without traffic is waited for
 _TENTHS = 1000  # MB/s: from there on they are none
 _NO_FAULT, _GAP = "no fault", "no packets"
 
@@ -71,6 +72,8 @@ class Lines:
         yield " ".join(cells_of(row)).rstrip() + (" (new)" if stretch.is_new else "")
         if row.dropped:
             yield f"    {count_of(row.dropped, 'packet')} dropped by the kernel of a host that captures"
+        if (behind := behind_of(row)) != "":
+            yield from self.note(f"{behind}: packets come late, or are more than nfslat can judge in time")
         if row.gap is not None and begins:
             yield from wrap(row.text, self.width, indent=4)
         if stretch.began:
@@ -117,6 +120,11 @@ class Lines:
 
 def _count(stretches: int) -> str:
     return f"{count(stretches)} stretch{'' if stretches == 1 else 'es'}"
+
+
+def behind_of(row: Row) -> str:
+    """Where it comes so late that the next one is over already."""
+    return "" if row.lag_s is None or row.lag_s <= max(row.seconds, _PROMPT_S) else f"{row.lag_s:,.0f} s behind"
 
 
 def answer_of(row: Row) -> str:

@@ -103,6 +103,7 @@ def _names() -> set[str]:
         "nfslat_server_threads",
         "nfslat_client_slots",
         "nfslat_stretch_end_timestamp_seconds",
+        "nfslat_lag_seconds",
         "nfslat_outcome",
         "nfslat_fault",
     }
