@@ -45,6 +45,7 @@ class Row:
     cause: str | None
     confidence: str
     text: str  # the answer
+    client: str | None = None  # where there are several
     gap: str | None = None  # the side of which packets are missing, which nothing is judged of
     dropped: int | None = None  # packets since the last row, by the hosts' kernels, where these are asked
     capture_cpu_percent: int | None = None  # of a processor of the host where capturing takes more
