@@ -50,6 +50,7 @@ pub mod ranges;
 pub mod resent;
 pub mod results;
 pub mod ring;
+pub mod round_trips;
 pub mod rpc;
 pub mod scales;
 pub mod segments;

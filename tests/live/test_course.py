@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from captures import SHARED, needs_captures, needs_native
+from simulated import Simulated
 from spliced import spliced
+from windowed import windowed
 
 from nfslat import api
 from nfslat.cli.main import main
@@ -42,10 +44,13 @@ def _ns(moment: str) -> int:
 
 def _live(tmp_path: Path, names: list[str], *options: str) -> tuple[list[dict[str, Any]], list[tuple[int, int]]]:
     server, client, spans = spliced([_pair(name) for name in names], tmp_path)
+    return _rows(server, client, tmp_path, "--interval", str(_INTERVAL_S), *options), spans
+
+
+def _rows(server: Path, client: Path, tmp_path: Path, *options: str) -> list[dict[str, Any]]:
     out = tmp_path / "live.jsonl"
-    arguments = ["live", str(server), str(client), "--interval", str(_INTERVAL_S), "--json", str(out), *options]
-    assert main(arguments) == 0
-    return [json.loads(line) for line in out.read_text().splitlines()], spans
+    assert main(["live", str(server), str(client), "--json", str(out), *options]) == 0
+    return [json.loads(line) for line in out.read_text().splitlines()]
 
 
 @needs_captures
@@ -77,6 +82,21 @@ def test_it_is_named_when_it_begins_and_when_it_ends(name: str, cause: str, tmp_
     clock = found.summary.clock
     assert clock is not None
     assert clock.theta_ms == pytest.approx(0.0, abs=1.0)
+
+
+def test_a_path_that_becomes_longer(tmp_path: Path) -> None:
+    """On one connection, with clocks that nobody set: what it takes more is the path's while it does, and in no stretch
+    before or after it; so say the whole, and the whole in windows."""
+    farther = Simulated(workers=6, ops=3000, think_ms=20, far=(4000.0, 8000.0, 16.0)).run()
+    server, client = farther.write(tmp_path / "captures")
+    rows = _rows(server, client, tmp_path, "--interval", "1")
+    first_ns = _ns(rows[0]["begin"])
+    said = {(_ns(row["begin"]) - first_ns) // NS_PER_S: row["cause"] for row in rows if row["ops"]}
+    assert [said[second] for second in (*range(4), 9)] == [None] * 5
+    assert [said[second] for second in range(5, 8)] == ["net-delay"] * 3
+    for found in (api.correlate(server, client), windowed(server, client, 1.0)):
+        assert found.verdict is not None
+        assert found.verdict.cause == "net-delay"
 
 
 def _injected_ns(name: str, begin_ns: int) -> int:
