@@ -41,6 +41,11 @@ _COUNTS = (
     ("nfslat_matched_operations", "matched", "Operations in both captures."),
     ("nfslat_lost_segments", "lost_segments", "TCP segments that were lost between the captures."),
     ("nfslat_payload_bytes", "bytes", "TCP payload in the client's capture."),
+    (
+        "nfslat_dropped_packets",
+        "dropped",
+        "Packets that kernels of hosts had no room for, where nfslat captures there.",
+    ),
     ("nfslat_stretches", "stretches", "Stretches of time that were judged."),
 )
 _GAUGES: tuple[tuple[str, Callable[[Row], float | None], str], ...] = (
@@ -82,7 +87,7 @@ class _Sums:
         self.histograms: dict[str, dict[tuple[str, str], _Histogram]] = {
             name: defaultdict(_Histogram) for name in _HISTOGRAMS
         }
-        self.counts = dict.fromkeys(("rpcs", "retransmitted", "matched", "lost_segments", "bytes", "stretches"), 0.0)
+        self.counts = dict.fromkeys((key for _, key, _ in _COUNTS), 0.0)
         self.row: Row | None = None
 
     def add(self, row: Row, c: Analysis | None) -> None:
@@ -94,6 +99,7 @@ class _Sums:
             ("lost_segments", row.lost_segments or 0),
             ("bytes", row.payload_bytes),
             ("stretches", 1),
+            ("dropped", row.dropped or 0),
         ):
             self.counts[name] += count
         if c is not None:
