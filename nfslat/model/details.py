@@ -206,7 +206,7 @@ class Tcp(Table):
     mss: I64  # bytes, as the sender of this direction announced what it takes; NULL likewise
     rtt_count: I64  # samples: data to the ACK that covers it, as seen where the capture was taken
     rtt_sum_ns: I64
-    rtt_min_ns: I64  # NULL without any; of a window without any, those of the one before
+    rtt_min_ns: I64
     rtt_max_ns: I64
 
 
