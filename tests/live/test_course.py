@@ -22,14 +22,14 @@ from nfslat.windows.pairs import Pair
 
 pytestmark = needs_native
 _HEALTHY = "lab/a_v3_baseline"
-_CAUSES = {
-    "lab/b_v3_nfsd_threads2": "server-threads",
-    "lab/d_v3_netdelay5": "net-delay",
-    "lab/e_v3_slow_storage": "server-storage",
-    "lab/d4_v3_loss2_full": "net-loss",
-    "lab2/disk_stalls": "server-slow-ops",
-    "lab/n_v3_nfsd_restart": "reconnect",
-}
+_CAUSES = [
+    ("lab/b_v3_nfsd_threads2", "server-threads"),
+    ("lab/d_v3_netdelay5", "net-delay"),
+    ("lab/n_v3_nfsd_restart", "reconnect"),
+    pytest.param("lab/e_v3_slow_storage", "server-storage", marks=pytest.mark.long),
+    pytest.param("lab/d4_v3_loss2_full", "net-loss", marks=pytest.mark.long),
+    pytest.param("lab2/disk_stalls", "server-slow-ops", marks=pytest.mark.long),
+]
 _INTERVAL_S = 2
 
 
@@ -54,7 +54,7 @@ def _rows(server: Path, client: Path, tmp_path: Path, *options: str) -> list[dic
 
 
 @needs_captures
-@pytest.mark.parametrize(("name", "cause"), _CAUSES.items())
+@pytest.mark.parametrize(("name", "cause"), _CAUSES)
 def test_it_is_named_when_it_begins_and_when_it_ends(name: str, cause: str, tmp_path: Path) -> None:
     """Each within two stretches of time with operations; before and after it nothing is at fault. The packets of the
     moment, read by plain `nfslat`, have the cause that live named."""
