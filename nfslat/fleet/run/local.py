@@ -167,6 +167,8 @@ def _watch(memory_bytes: int) -> None:
 def _done(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Done:
     try:
         return done_here(function(*arguments), f"process {os.getpid()}")
+    except SystemExit:  # of SIGTERM, to which the executor would not listen; what it was writing is gone
+        os._exit(0)
     except Exception as problem:
         raise _that_travels(problem) from None
 
