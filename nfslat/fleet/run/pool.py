@@ -75,8 +75,8 @@ class Task:
 
 
 class Pool(ABC):
-    """Workers that take tasks. A task that a worker dies with is done once more when no other is in progress: what is not
-    to blame for it is done then."""
+    """Workers that take tasks. A task that a worker dies with is done once more when no other is in progress: what is
+    not to blame for it is done then."""
 
     died: type[BaseException] | tuple[type[BaseException], ...] = BrokenExecutor
 
