@@ -17,6 +17,7 @@ from nfslat.errors import InputError
 from nfslat.fleet.run.store import Store
 
 _ALIGN = 64
+_SMALL_BYTES = 4096  # is not worth a place of its own
 _TAIL = struct.Struct("<Q")
 
 
@@ -59,7 +60,14 @@ class _Hashed:
 def write(value: Any, out: BinaryIO) -> None:
     """The arrays, one behind the other, then all else, pickled, and where that begins."""
     buffers: list[pickle.PickleBuffer] = []
-    head = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+
+    def aside(buffer: pickle.PickleBuffer) -> bool:
+        is_small = buffer.raw().nbytes < _SMALL_BYTES
+        if not is_small:
+            buffers.append(buffer)
+        return is_small  # then it goes with all else
+
+    head = pickle.dumps(value, protocol=5, buffer_callback=aside)
     spans = []
     at = 0
     for buffer in buffers:

@@ -187,16 +187,17 @@ def compare_client(
             side, name=request.name, addresses=request.addresses, groups=request.groups, windows=windows, wide=wide,
             why=problem.why,
         )  # fmt: skip
-    report = api.Report(found, options)
+    made = api.Report(found, options)
+    report = made.judged if request.kept is None else made.summary
     if request.kept is not None:
         # Without its pictures, which take as long as all of the rest: --show makes them of the one that is looked at.
         text = io.StringIO()
-        report.summary.write_json(text)
+        report.write_json(text)
         with store.writing(request.kept) as out:
             out.write(text.getvalue().encode())
     return summarize(
         found,
-        report.summary,
+        report,
         name=request.name,
         addresses=request.addresses,
         groups=request.groups,
