@@ -333,9 +333,10 @@ def report(
     slo: Sequence[Slo] = (),
     sessions: int | None = None,
     borders: Sequence[int] | None = None,
+    brief: bool = False,
 ) -> model.Report:
     """The report on two captures; `evidence` is what there is to say of evidence from outside, `borders` are where
-    phases begin, if that is known already.
+    phases begin, if that is known already; `brief`: without rows that nothing is judged by.
 
     Raises what `nfslat.figures.whatif.what_if` does.
     """
@@ -365,10 +366,10 @@ def report(
     inflight = inflight_of(c)
     # numpy lets go of Python's lock while it works.
     with ThreadPoolExecutor(len(sides)) as pool:
-        raw = {name: pool.submit(raw_rows, side, tool.srt, name) for name, side in sides.items()}
+        raw = {} if brief else {name: pool.submit(raw_rows, side, tool.srt, name) for name, side in sides.items()}
         later = pool.submit(matched_ops, c)
         captures = {name: capture_of(side, c.missing_calls[name], c.unseen[name]) for name, side in sides.items()}
-        said = remarks(c, application_known=bool(known.app_ms))
+        said = () if brief else remarks(c, application_known=bool(known.app_ms))
         matched = later.result()
         one = next(iter(sides.values())) if c.inferred is not None else None
         audit, clock = (late_notes(c), None) if one else (pair_notes(c), figures_of_clock(c.clock))
@@ -407,10 +408,10 @@ def report(
             audit=audit,
             transport=transport,
             hangs=hangs,
-            charges=charge_rows(c),
+            charges=[] if brief else charge_rows(c),
             inflight=inflight,
-            called=called_of(sides, filters),
-            outcomes=outcomes_of(sides, c.client, c.tried_again, c.recoveries),
+            called={} if brief else called_of(sides, filters),
+            outcomes=None if brief else outcomes_of(sides, c.client, c.tried_again, c.recoveries),
             what_if=replays,
             evidence=list(evidence),
             stack=layers.rows,
