@@ -38,6 +38,7 @@ class Simulated:
     stop: tuple[float, float] | None = None  # a host does not run: from when on, how long
     stopped: str = "client"
     far: tuple[float, float, float] = (0.0, 0.0, 0.0)  # from when to when the path is longer, and its delay then
+    narrow: tuple[float, float, float] = (0.0, 0.0, 0.0)  # from when to when it has a rate, and that, Mbit/s
     seed: int = 1
     lines: list[str] = field(default_factory=list)
     lost: int = 0
@@ -68,6 +69,9 @@ class Simulated:
         def delay(t: float) -> float:
             return self.far[2] if self.far[0] <= t < self.far[1] else self.delay_ms
 
+        def rate(t: float) -> float | None:
+            return self.narrow[2] if self.narrow[0] <= t < self.narrow[1] else self.mbit
+
         def awake(t: float, side: str = "client") -> float:
             """When a host takes what comes at t."""
             stops = self.stop is not None and side == self.stopped and self.stop[0] <= t < sum(self.stop)
@@ -75,7 +79,8 @@ class Simulated:
 
         def carry(t: float) -> float:
             nonlocal line_free, last_reply
-            line_free = max(line_free, t) + (self.segment * 8 / self.mbit / 1000 if self.mbit else 0.0)
+            mbit = rate(t)
+            line_free = max(line_free, t) + (self.segment * 8 / mbit / 1000 if mbit else 0.0)
             last_reply = max(last_reply, line_free + delay(t) + rng.uniform(0, self.jitter_ms))
             return awake(last_reply)
 

@@ -14,7 +14,6 @@ use crate::ops::Pairing;
 use crate::pace::Pace;
 use crate::place::{NO_CONN, Row};
 use crate::plausible::{Plausible, plausible};
-use crate::round_trips;
 use crate::segments::{About, Segments};
 use crate::stream::{Novelty, Stream};
 use crate::traffic::{Event, Events, Place, STALL_NS, Traffic};
@@ -99,8 +98,6 @@ pub struct Decoder {
     /// None are left where there were too many.
     pub segments: Option<Vec<Segments>>,
     pub is_sampled: bool,
-    /// So long is a window.
-    pub width_ns: i64,
     kept: usize,
     /// Stretches whose number has one of these bits are not in the sample.
     thinned: u32,
@@ -138,7 +135,6 @@ impl Decoder {
             finished: Vec::new(),
             segments: None,
             is_sampled: false,
-            width_ns: round_trips::WHOLE_NS,
             kept: 0,
             thinned: 0,
             kinds: [0; KINDS.len()],
@@ -315,7 +311,7 @@ impl Decoder {
         let mut ack = None;
         if segment.flags & link::ACK != 0 && segment.flags & (RST | SYN) == 0 {
             ack = other.acknowledged(segment.ack);
-            back.acknowledged(other.acked, t_ns, self.width_ns);
+            back.acknowledged(other.acked, t_ns);
             let closed_ns = back.window(segment, t_ns).filter(|_| conn != NO_CONN);
             if let Some(closed_ns) = closed_ns {
                 self.events.push(Event::ZeroWindow, Place { direction: 1 - direction, ..place }, None, closed_ns);
@@ -546,8 +542,7 @@ impl Decoder {
 
     /// What ended before `before_ns`, and calls without an answer for longer than `GIVEN_UP_NS`, leave; all else goes on.
     ///
-    /// What is counted of packets is counted since the last time; of TCP's directions, since they began, but for round
-    /// trips, which are those of the window.
+    /// What is counted of packets is counted since the last time; of TCP's directions, since they began.
     pub fn cut(&mut self, before_ns: i64) -> Contents {
         let open: Vec<Row> = self.flows.list.iter().flat_map(|flow| &flow.streams).filter_map(Stream::row).collect();
         let (settled, moves) = self.pairing.split(before_ns, before_ns.saturating_sub(GIVEN_UP_NS), &open);
@@ -568,17 +563,14 @@ impl Decoder {
                         direction: direction as u8,
                         range: stream.range(),
                         acked: stream.acked_bytes(),
-                        traffic: flow.traffic[direction].until(before_ns, self.width_ns),
+                        traffic: flow.traffic[direction].clone(),
                         lost_ranges: stream.lost_ranges,
                         lost_bytes: stream.lost_bytes,
                     });
                 }
             }
         }
-        let mut ended = self.finished[..over].to_vec();
-        for (now, later) in self.finished.iter_mut().zip(&mut ended) {
-            now.traffic = later.traffic.until(before_ns, self.width_ns);
-        }
+        let ended = self.finished[..over].to_vec();
         let rest = std::mem::replace(&mut self.pairing, settled);
         self.close();
         let contents = self.contents();

@@ -50,7 +50,6 @@ pub mod ranges;
 pub mod resent;
 pub mod results;
 pub mod ring;
-pub mod round_trips;
 pub mod rpc;
 pub mod scales;
 pub mod segments;

@@ -1,7 +1,6 @@
 //! TCP segments of one direction in, counters and events of its transport out (nothing per packet is kept).
 
 use crate::link::{ACK, RST, SYN, Segment};
-use crate::round_trips::RoundTrips;
 use crate::stream::Novelty;
 use crate::table::table;
 
@@ -149,7 +148,10 @@ pub struct Traffic {
     pub mss: Option<u16>,
     pub saw_syn: bool,
     /// Data to the ACK that covers it, as seen where the capture was taken.
-    pub round_trips: RoundTrips,
+    pub rtt_count: u32,
+    pub rtt_sum_ns: i64,
+    pub rtt_min_ns: i64,
+    pub rtt_max_ns: i64,
     zero_since_ns: Option<i64>,
     /// End of the data whose ACK is awaited, and when they were seen.
     sample: Option<(u64, i64)>,
@@ -229,22 +231,17 @@ impl Traffic {
         }
     }
 
-    /// The other side has acknowledged up to `acked`; windows are of `width_ns`.
+    /// The other side has acknowledged up to `acked`.
     #[inline]
-    pub fn acknowledged(&mut self, acked: u64, t_ns: i64, width_ns: i64) {
+    pub fn acknowledged(&mut self, acked: u64, t_ns: i64) {
         if let Some((_, since_ns)) = self.sample.filter(|(end, _)| acked >= *end) {
-            self.round_trips.push(t_ns - since_ns, t_ns, width_ns);
+            let rtt_ns = t_ns - since_ns;
+            self.rtt_min_ns = if self.rtt_count == 0 { rtt_ns } else { self.rtt_min_ns.min(rtt_ns) };
+            self.rtt_max_ns = if self.rtt_count == 0 { rtt_ns } else { self.rtt_max_ns.max(rtt_ns) };
+            self.rtt_sum_ns += rtt_ns;
+            self.rtt_count += 1;
             self.sample = None;
         }
-    }
-
-    /// All that is counted so far, with the round trips that ended before this time, which it forgets.
-    pub fn until(&mut self, t_ns: i64, width_ns: i64) -> Traffic {
-        let round_trips = self.round_trips.until(t_ns, width_ns);
-        let rest = std::mem::replace(&mut self.round_trips, round_trips);
-        let told = self.clone();
-        self.round_trips = rest;
-        told
     }
 
     /// The receiver of this direction announced a window; Some(ns) where it had been closed until now.

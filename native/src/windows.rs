@@ -84,15 +84,9 @@ struct Windows<F> {
     is_wanted: bool,
 }
 
-fn decoder_of(ranks: Ranks, width_ns: i64) -> Decoder {
-    let mut decoder = Decoder::new(ranks);
-    decoder.width_ns = width_ns;
-    decoder
-}
-
 impl<F: FnMut(Window) -> bool> Windows<F> {
     fn new(ranks: Ranks, width_ns: i64, live: Option<Arc<Live>>, hand: F) -> Windows<F> {
-        let decoder = decoder_of(ranks, width_ns.max(1));
+        let decoder = Decoder::new(ranks);
         // Due at once, with the first packet.
         Windows {
             decoder,
@@ -130,7 +124,7 @@ impl<F: FnMut(Window) -> bool> Windows<F> {
             self.is_wanted &= (self.hand)(Window { begin_ns, end_ns, contents, is_last: false });
             self.begin(end_ns);
         }
-        let new = decoder_of(self.decoder.ranks.clone(), self.width_ns);
+        let new = Decoder::new(self.decoder.ranks.clone());
         let mut old = std::mem::replace(&mut self.decoder, new);
         old.finish();
         let window = Window { begin_ns: self.begin_ns, end_ns: t_ns, contents: old.contents(), is_last: true };

@@ -22,7 +22,7 @@ class Window:
     last window has what was never answered.
 
     Connections, kinds, names and sessions are those of all windows so far, with the same numbers. TCP's table, and what
-    was lost, is of all packets so far, but for round trips; what else is counted is of this window, as they are.
+    was lost, is of all packets so far; what else is counted is of this window.
     """
 
     begin_ns: int

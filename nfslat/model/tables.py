@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -79,38 +79,47 @@ class Table:
 
     def __post_init__(self) -> None:
         rows = None
-        for field in dataclasses.fields(self):
-            column = getattr(self, field.name)
-            want = _DTYPES.get(str(field.type))
-            if want is None:
-                continue
+        for name, want in self.dtypes().items():
+            column = getattr(self, name)
             if not isinstance(column, np.ndarray) or column.dtype != want:
-                raise ValueError(f"{type(self).__name__}.{field.name}: {want.__name__} column expected")
+                raise ValueError(f"{type(self).__name__}.{name}: {want.__name__} column expected")
             rows = len(column) if rows is None else rows
             if column.ndim != 1 or len(column) != rows:
-                raise ValueError(f"{type(self).__name__}.{field.name}: {rows} rows expected")
+                raise ValueError(f"{type(self).__name__}.{name}: {rows} rows expected")
             column.setflags(write=False)
 
     def __len__(self) -> int:
         """Rows."""
-        return len(getattr(self, self.columns()[0]))
+        return len(getattr(self, next(iter(self.dtypes()))))
 
     def take(self, index: I64 | I32 | Bool | slice) -> Self:
         """The rows at `index` (row numbers, a mask or a slice), in that order."""
-        return dataclasses.replace(self, **{name: getattr(self, name)[index] for name in self.columns()})
+        return dataclasses.replace(self, **{name: getattr(self, name)[index] for name in self.dtypes()})
+
+    @classmethod
+    @cache
+    def dtypes(cls) -> dict[str, Any]:
+        """Names of the columns, with the dtype of each."""
+        return {f.name: _DTYPES[str(f.type)] for f in dataclasses.fields(cls) if str(f.type) in _DTYPES}
 
     @classmethod
     def columns(cls) -> list[str]:
         """Names of the columns."""
-        return [f.name for f in dataclasses.fields(cls) if str(f.type) in _DTYPES]
+        return list(cls.dtypes())
+
+    @classmethod
+    @cache
+    def empty(cls) -> Self:
+        """A table without rows; there is one of each kind."""
+        return cls.from_columns({name: [] for name in cls.dtypes()})
 
     @classmethod
     def with_nulls(cls, rows: int, **known: Any) -> Self:
         """A table of which some columns are known: all others are null, which is all bits set in every dtype."""
         unknown: dict[str, Any] = {
-            f.name: np.full(rows, NULL, dtype=np.int64).astype(_DTYPES[str(f.type)])
-            for f in dataclasses.fields(cls)
-            if str(f.type) in _DTYPES and f.name not in known
+            name: np.full(rows, NULL, dtype=np.int64).astype(dtype)
+            for name, dtype in cls.dtypes().items()
+            if name not in known
         }
         return cls(**unknown, **known)
 
@@ -118,9 +127,7 @@ class Table:
     def from_columns(cls, columns: dict[str, Any], **others: Any) -> Self:
         """Build from plain sequences, each brought to its column's dtype; ``ValueError`` where a value does not fit."""
         made: dict[str, Any] = {
-            f.name: _narrowed(np.asarray(columns[f.name]), _DTYPES[str(f.type)], f.name)
-            for f in dataclasses.fields(cls)
-            if str(f.type) in _DTYPES
+            name: _narrowed(np.asarray(columns[name]), dtype, name) for name, dtype in cls.dtypes().items()
         }
         return cls(**made, **others)
 

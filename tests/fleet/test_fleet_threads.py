@@ -214,8 +214,20 @@ def test_a_server_with_enough_threads_has_one_phase() -> None:
     assert (found.load.queue_ns == 0).all()
 
 
-@pytest.mark.parametrize("connections", [20, 50, 100])
-@pytest.mark.parametrize("think_ms", [25, 70], ids=["deep queues", "short waits"])
+_DEEP, _SHORT = 25, 70  # ms of thinking between two calls, and the queues that follow
+
+
+@pytest.mark.parametrize(
+    ("connections", "think_ms"),
+    [
+        (20, _SHORT),
+        (100, _DEEP),
+        *(
+            pytest.param(*one, marks=pytest.mark.long)
+            for one in ((20, _DEEP), (50, _DEEP), (50, _SHORT), (100, _SHORT))
+        ),
+    ],
+)
 def test_a_server_that_loses_threads_is_found_over_any_number_of_connections(connections: int, think_ms: int) -> None:
     """From 64 threads to 10: since when, how many, how long calls wait, and none before; whose turn it is among a
     hundred connections takes more calls than a window has. The number is that of the limited time, and not a range
@@ -486,9 +498,9 @@ def test_shards_that_several_tasks_cut_make_the_stretches_that_one_makes(doubled
     whole = cut_parts(doubled.parts, doubled.facts, some)
     assert hidden_of(cuts, doubled.facts) == hidden_of([whole], doubled.facts)
     for at, windows in enumerate(some):
-        piece = put_together([one.piece(at) for one in cuts], doubled.facts, places)
+        piece = put_together([one.pieces[at] for one in cuts], doubled.facts, places)
         ends = {"first": at == 0, "last": at + 1 == len(some)}
-        one, other = (find_stretch(of, (0.0, 0.0), windows, **ends) for of in (piece, whole.piece(at)))
+        one, other = (find_stretch(of, (0.0, 0.0), windows, **ends) for of in (piece, whole.pieces[at]))
         assert len(one.rows) == 12
         for shard in range(12):
             assert np.array_equal(one.of_client([shard]).load.queue_ns, other.of_client([shard]).load.queue_ns)

@@ -256,9 +256,9 @@ def test_a_disk_that_is_full_ends_nothing(tmp_path: Path) -> None:
         check=False,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
-    said = " ".join(ended.stdout.split())
+    said = "".join(ended.stdout.split())  # a long path is wrapped anywhere
     for name in (f"--json {rows}", f"--metrics {metrics}"):
-        assert said.count(f"{name}: not written: File too large; nfslat goes on") == 1
+        assert said.count(f"{name}: not written: File too large; nfslat goes on".replace(" ", "")) == 1
     assert ended.stdout.count("server-threads\n") > 4
     assert ended.returncode == 3
     assert ended.stderr.count("\n") == 1

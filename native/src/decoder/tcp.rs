@@ -44,8 +44,7 @@ table! {
 impl From<&Finished> for TcpRow {
     fn from(done: &Finished) -> TcpRow {
         let traffic = &done.traffic;
-        let timed = traffic.round_trips.timed();
-        let (rtt_min_ns, rtt_max_ns) = timed.bounds_ns.unwrap_or((-1, -1));
+        let has_rtt = traffic.rtt_count > 0;
         TcpRow {
             conn: done.conn.into(),
             reconnect: done.reconnect.into(),
@@ -75,10 +74,10 @@ impl From<&Finished> for TcpRow {
             saw_syn: traffic.saw_syn.into(),
             window_scale: traffic.window_scale.map_or(-1, i64::from),
             mss: traffic.mss.map_or(-1, i64::from),
-            rtt_count: timed.count.into(),
-            rtt_sum_ns: timed.sum_ns,
-            rtt_min_ns,
-            rtt_max_ns,
+            rtt_count: traffic.rtt_count.into(),
+            rtt_sum_ns: traffic.rtt_sum_ns,
+            rtt_min_ns: if has_rtt { traffic.rtt_min_ns } else { -1 },
+            rtt_max_ns: if has_rtt { traffic.rtt_max_ns } else { -1 },
         }
     }
 }

@@ -3,7 +3,6 @@
 use super::{Event, Events, MOST_EVENTS, Place};
 use crate::decoder::Decoder;
 use crate::link::{ACK, RST};
-use crate::round_trips::Timed;
 use crate::testing::*;
 
 const MS: i64 = 1_000_000;
@@ -48,8 +47,8 @@ fn round_trips() {
     capture.at_us(1700).tcp(&s(205)); // 700 us
     let decoder = capture.end();
     let client = &decoder.finished[0].traffic;
-    let timed = Timed { count: 2, sum_ns: MS, bounds_ns: Some((300_000, 700_000)) };
-    assert_eq!(client.round_trips.timed(), timed);
+    assert_eq!((client.rtt_count, client.rtt_sum_ns), (2, MS));
+    assert_eq!((client.rtt_min_ns, client.rtt_max_ns), (300_000, 700_000));
     assert_eq!((client.packets, client.data_packets, client.bytes), (5, 3, 204));
     // Client's and server's, the handshake's and what carries no data too.
     let times = decoder.finished.iter().map(|one| one.traffic.last_ns - one.traffic.first_ns);
@@ -66,7 +65,7 @@ fn no_round_trip_of_a_retransmission() {
     capture.at_us(20_100).tcp(&s(137)); // 9
     let decoder = capture.end();
     let client = &decoder.finished[0].traffic;
-    assert_eq!((client.round_trips.timed().count, client.retransmissions, client.retransmitted_bytes), (1, 1, 68)); // the call's of before
+    assert_eq!((client.rtt_count, client.retransmissions, client.retransmitted_bytes), (1, 1, 68)); // the call's of before
     assert_eq!(events(&decoder), [(Event::Retransmission as i8, 0, 8, 68)]);
     assert_eq!(decoder.repeated, 1);
 }

@@ -56,28 +56,6 @@ proptest! {
     }
 }
 
-/// Where a path becomes longer in mid-capture, the round trips of a window are those that ended in it.
-#[test]
-fn round_trips() {
-    let (mut frames, mut gaps) = (Vec::new(), Vec::new());
-    for second in 0..8u32 {
-        let (call, reply) = (record(&read(second, 0, 512)), record(&reply(second, &[])));
-        frames.push(tcp(CLIENT, SERVER).seq(1 + 68 * second).ack(1 + 32 * second).data(&call).frame());
-        frames.push(tcp(SERVER, CLIENT).seq(1 + 32 * second).ack(69 + 68 * second).data(&reply).frame());
-        let rtt_ms = if second < 4 { 1 } else { 30 };
-        gaps.extend([rtt_ms, 1000 - rtt_ms]);
-    }
-    gaps.insert(0, 100); // before the first frame
-    let (found, _) = windows(&frames, &gaps, 1000 * MS);
-    let calls = found.iter().filter_map(|one| {
-        let tcp = &one.contents.tcp;
-        let row = tcp.direction.iter().position(|direction| *direction == 0)?;
-        Some((tcp.rtt_count[row], tcp.rtt_min_ns[row] / MS))
-    });
-    // What is left at the end is one window.
-    assert_eq!(calls.collect::<Vec<_>>(), [(1, 1), (1, 1), (1, 1), (1, 1), (1, 30), (3, 30)]);
-}
-
 /// A capture whose clock jumps by a century is not cut into the windows in between.
 #[test]
 fn gaps() {
