@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
-from threading import Event
+from threading import Event, Thread
 
 from nfslat.decode.capture import Source
 from nfslat.decode.directions import find_directions, on_one_clock
@@ -14,6 +14,7 @@ from nfslat.decode.protocols import has_other_calls, refuse_without_nfs
 from nfslat.model.decoded import Decoded
 
 _AWAKE_S = 0.2
+_STOP_S = 2.0  # until a decoder that was stopped has ended
 
 Progress = Callable[[int], None]  # is told how much more was read, in the engine's unit
 Read = tuple[Source, Decoded]
@@ -50,42 +51,44 @@ def decode_both(
 ) -> tuple[Read, Read]:
     """Each in a thread of its own; the first problem of either, or Ctrl-C, stops the other, too."""
     stop = Event()
-    ended: SimpleQueue[bool] = SimpleQueue()  # whether it was read
+    # Ctrl-C may leave a lock of Python's own locked, as those of its pools are, so that who waits for it waits for
+    # ever; and before a wait without a limit it is not heard. This queue has no such lock.
+    ended: SimpleQueue[tuple[int, Read | BaseException]] = SimpleQueue()
+    found: dict[int, Read | BaseException] = {}
 
     def checked(amount: int) -> None:
         if stop.is_set():
             raise _Stopped
         progress(amount)
 
-    def read(source: Source) -> Read:
-        is_read = False
+    def read(number: int, source: Source) -> None:
         try:
-            found = decode(source, engine, checked, all_programs=all_programs)
-            is_read = True
-            return found
-        finally:
-            ended.put(is_read)
+            ended.put((number, decode(source, engine, checked, all_programs=all_programs)))
+        except BaseException as problem:  # is raised where it is waited for
+            ended.put((number, problem))
 
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        try:
-            sides = [pool.submit(read, source) for source in (server, client)]
-            if not all(_awaited(ended) for _ in sides):
-                stop.set()
-        except BaseException:
-            stop.set()
-            raise
-    for side in sides:
-        problem = side.exception()
-        if problem is not None and not isinstance(problem, _Stopped):
-            raise problem
-    return sides[0].result(), sides[1].result()
-
-
-def _awaited(ended: SimpleQueue[bool]) -> bool:
-    """The next of them. A signal that comes just before a wait without a limit would not be heard until that is over;
-    and one that comes within a lock of Python's own leaves it locked, which this queue has not."""
-    while True:
-        try:
-            return ended.get(timeout=_AWAKE_S)
-        except Empty:
-            pass
+    running = 0
+    try:
+        for number, source in enumerate((server, client)):
+            Thread(target=read, args=(number, source), daemon=True).start()
+            running += 1
+        while running:
+            with contextlib.suppress(Empty):
+                number, one = ended.get(timeout=_AWAKE_S)
+                found[number], running = one, running - 1
+                if isinstance(one, BaseException):
+                    stop.set()
+    except BaseException:
+        stop.set()
+        for _ in range(running):
+            with contextlib.suppress(Empty):
+                ended.get(timeout=_STOP_S)
+        raise
+    sides: list[Read] = []
+    for number in (0, 1):
+        one = found[number]
+        if not isinstance(one, BaseException):
+            sides.append(one)
+        elif not isinstance(one, _Stopped):
+            raise one
+    return sides[0], sides[1]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 
 _LOOK_S = 0.2
+_END_S = 10.0  # until one that judges has done so
 _OTHERS_S = 0.001  # in which another one takes its turn
 
 
@@ -52,10 +53,9 @@ class Turns:
                         raise problem
         finally:
             self._is_over = True
-            while running:
+            for _ in range(running):
                 with contextlib.suppress(Empty):
-                    self._ended.get(timeout=_LOOK_S)
-                    running -= 1
+                    self._ended.get(timeout=_END_S)
 
     def _run(self, task: Callable[[], None]) -> None:
         failed: BaseException | None = None
