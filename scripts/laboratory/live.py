@@ -56,18 +56,9 @@ done
 
 def watch_command(captures: list[str], interval_s: float, out: Path) -> list[str]:
     """`nfslat live` as it is judged."""
-    command = [sys.executable, "-m", "nfslat", "live", *captures, "--interval", f"{interval_s:g}"]
-    return [
-        *command,
-        "--when",
-        "fault",
-        "--out",
-        f"{out}/moments",
-        "--at-most",
-        f"{_AT_MOST}",
-        "--json",
-        f"{out}/live.json",
-    ]
+    options = f"--interval {interval_s:g} --when fault --at-most {_AT_MOST}"
+    files = ["--out", str(out / "moments"), "--json", str(out / "live.json")]
+    return [sys.executable, "-m", "nfslat", "live", *captures, *options.split(), *files]
 
 
 def record(scenario: Scenario, kernel: Kernel, image: Path, folder: Path, interval_s: float, times: Times) -> None:
@@ -81,7 +72,7 @@ def record(scenario: Scenario, kernel: Kernel, image: Path, folder: Path, interv
             guest.run("modprobe sch_netem 2>/dev/null || :")
         captures = {name: _capture(scenario, guests[name], folder) for name in SIDES}
         guests["client"].start(client.load_script(scenario.load, seconds=3600))
-        with _watched(folder, interval_s), _Busy(guests) as busy:
+        with _watched(folder, interval_s) as watching, _Busy(guests) as busy:
             before = truth.clocks(guests["server"], guests["client"])
             guests["server"].start(_COUNTS)
             begun_s = time.time()
@@ -92,6 +83,7 @@ def record(scenario: Scenario, kernel: Kernel, image: Path, folder: Path, interv
             time.sleep(interval_s + 4)  # that of the last stretch, and what live waits for
             said = {name: guests[name].finish(number, ended_by=signal.SIGINT).err for name, number in captures.items()}
             time.sleep(2)
+            is_watching = watching.poll() is None
         disk = _of_disk((guests["server"].folder / _DISK).read_text())
     found = {
         "scenario": scenario.name,
@@ -104,6 +96,7 @@ def record(scenario: Scenario, kernel: Kernel, image: Path, folder: Path, interv
         "busy": busy.found,
         "disk": disk,
         "tcpdump": said,
+        "is_watching": is_watching,
     }
     (folder / "scenario.toml").write_text(scenario.text)
     (folder / TRUTH).write_text(json.dumps(found, indent=1) + "\n")
@@ -127,7 +120,10 @@ def judged(folder: Path, out: Path, interval_s: float) -> list[str]:
     """What was wrong and what was right in what `nfslat live` left in `out`, of the run in `folder`; lines."""
     found = json.loads((folder / TRUTH).read_text()) | {"interval_s": interval_s}
     stretches = live_judged.stretches_of((out / "live.json").read_text())
-    return list(live_judged.told(found, stretches, live_judged.moments_of(out / "moments")))
+    ended = (
+        [] if out != folder or found["is_watching"] else ["nfslat live ended before the run: what follows is of a part"]
+    )
+    return ended + list(live_judged.told(found, stretches, live_judged.moments_of(out / "moments")))
 
 
 def _capture(scenario: Scenario, guest: Guest, folder: Path) -> int:
@@ -144,13 +140,13 @@ def _capture(scenario: Scenario, guest: Guest, folder: Path) -> int:
 
 
 @contextmanager
-def _watched(folder: Path, interval_s: float) -> Iterator[None]:
+def _watched(folder: Path, interval_s: float) -> Iterator[subprocess.Popen[bytes]]:
     """`nfslat live` on the growing captures."""
     command = watch_command([str(folder / f"{name}.pcap") for name in SIDES], interval_s, folder)
     with (folder / "live.txt").open("wb") as out:
         process = subprocess.Popen([*command, "--follow"], stdout=out, stderr=subprocess.STDOUT)
         try:
-            yield
+            yield process
         finally:
             process.send_signal(signal.SIGINT)
             try:
