@@ -134,6 +134,14 @@ class Report:
     @cached_property
     def summary(self) -> model.Report:
         """The figures without pictures: all that the text needs."""
+        return self._summary()
+
+    @property
+    def judged(self) -> model.Report:
+        """`summary` without rows that nothing is judged by."""
+        return self._summary(brief=True)
+
+    def _summary(self, *, brief: bool = False) -> model.Report:
         from nfslat import pipeline
 
         found, options = self._found, self._options
@@ -154,6 +162,7 @@ class Report:
                 asked=options.what_if,
                 slo=options.slo,
                 sessions=options.sessions,
+                brief=brief,
             )
         if options.by or options.interval_s is not None:
             paths = self._real_paths if "file" in options.by else None

@@ -267,8 +267,10 @@ def analyse(
     cannot_tell: str = "",
     missing: Mapping[str, I64] | None = None,
     flying_there: Bool | None = None,
+    of_a_stretch: bool = False,
 ) -> Analysis:
-    """`flying_there` masks the ops that are in flight at the server, where these are more than what is compared;
+    """`of_a_stretch`: it is of a part of the time, as a window is, in which the path may be longer than it was before;
+    `flying_there` masks the ops that are in flight at the server, where these are more than what is compared;
     `others`: what the server did for all its clients, where its side is that of one of several; `cannot_tell`: why
     that is not known; `missing`: the `missing_calls` of each side, where more than the side tells them."""
     server, client = found.server, found.client
@@ -282,7 +284,8 @@ def analyse(
     at_server, at_client = (one_side(side, missing[name]) for name, side in (("server", server), ("client", client)))
     if len(found.matched):
         pairs = host_pairs(server.ops, client.ops, found.matched)
-        charges = _charge(found, waits, pairs)
+        of_a_stretch = of_a_stretch or found.client.span_ns is not None
+        charges = _charge(found, waits, pairs, of_a_stretch=of_a_stretch)
         at_server, at_client = _of_pairs(pairs, at_server, at_client, flying_there)
     if others is None and cannot_tell:
         others = one_of_several(at_server, cannot_tell)
@@ -333,9 +336,10 @@ def report(
     slo: Sequence[Slo] = (),
     sessions: int | None = None,
     borders: Sequence[int] | None = None,
+    brief: bool = False,
 ) -> model.Report:
     """The report on two captures; `evidence` is what there is to say of evidence from outside, `borders` are where
-    phases begin, if that is known already.
+    phases begin, if that is known already; `brief`: without rows that nothing is judged by.
 
     Raises what `nfslat.figures.whatif.what_if` does.
     """
@@ -365,10 +369,10 @@ def report(
     inflight = inflight_of(c)
     # numpy lets go of Python's lock while it works.
     with ThreadPoolExecutor(len(sides)) as pool:
-        raw = {name: pool.submit(raw_rows, side, tool.srt, name) for name, side in sides.items()}
+        raw = {} if brief else {name: pool.submit(raw_rows, side, tool.srt, name) for name, side in sides.items()}
         later = pool.submit(matched_ops, c)
         captures = {name: capture_of(side, c.missing_calls[name], c.unseen[name]) for name, side in sides.items()}
-        said = remarks(c, application_known=bool(known.app_ms))
+        said = () if brief else remarks(c, application_known=bool(known.app_ms))
         matched = later.result()
         one = next(iter(sides.values())) if c.inferred is not None else None
         audit, clock = (late_notes(c), None) if one else (pair_notes(c), figures_of_clock(c.clock))
@@ -407,10 +411,10 @@ def report(
             audit=audit,
             transport=transport,
             hangs=hangs,
-            charges=charge_rows(c),
+            charges=[] if brief else charge_rows(c),
             inflight=inflight,
-            called=called_of(sides, filters),
-            outcomes=outcomes_of(sides, c.client, c.tried_again, c.recoveries),
+            called={} if brief else called_of(sides, filters),
+            outcomes=None if brief else outcomes_of(sides, c.client, c.tried_again, c.recoveries),
             what_if=replays,
             evidence=list(evidence),
             stack=layers.rows,
@@ -678,7 +682,9 @@ def _at_first(side: OneSide, servers: Sequence[str], flying: Bool) -> OneSide:
     return dataclasses.replace(side, servers=servers, compared=flying & side.ops.spread(is_at(side.ops, servers[0])))
 
 
-def _charge(found: Correlation, waits: tuple[Waits, Waits] | None, pairs: HostPairs) -> Charged | None:
+def _charge(
+    found: Correlation, waits: tuple[Waits, Waits] | None, pairs: HostPairs, *, of_a_stretch: bool
+) -> Charged | None:
     """None where the clocks, or what TCP did, are not known."""
     if waits is None or not found.clock.fits:
         return None
@@ -690,7 +696,7 @@ def _charge(found: Correlation, waits: tuple[Waits, Waits] | None, pairs: HostPa
         waits,
         half_trips_ns(server, client, found.matched, found.clock, pairs),
         numbers=client.ops.spread(pairs.of_client)[found.matched.client] if len(pairs.pairs) > 1 else None,
-        of_a_stretch=found.client.span_ns is not None,
+        of_a_stretch=of_a_stretch,
     )
 
 

@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -47,7 +48,7 @@ Exit status: as nfslat's, and 4 where a part could not be done (nfslat --help)."
 
 STATUS_IN_PART = 4
 _SAID = 3  # problems with files, beside what came of them
-_OURS = {"run.json", "shards", "slices", "hashes"}  # one of these is in a folder of a run
+_OURS = {"run.json", "shards", "slices", "hashes", "work"}  # one of these is in a folder of a run
 _NEAR_BYTES = 16 << 30  # of captures; what is made of more is not kept twice
 _MANY_HEADS = 512  # files; more are looked at by the workers
 
@@ -173,6 +174,7 @@ def _fleet(options: argparse.Namespace) -> Fleet:
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nfslat-")))
         store = _store(options, scratch, sum(one.size_bytes for one in given.files))
+        stack.callback(store.own.remove, [store.work])
         if options.out is not None:
             _refuse_foreign(options.out)
         store.check()
@@ -198,8 +200,8 @@ def _store(options: argparse.Namespace, scratch: Path, size_bytes: int) -> Store
 
     if options.out is None:
         return Store(str(scratch / "out"), kept=False, near=str(scratch / "near"))
-    is_near = options.scheduler is None and size_bytes < _NEAR_BYTES
-    return Store(_out(options.out), near=str(scratch / "near") if is_near else "")
+    near = "" if options.scheduler is not None else str(scratch / "near")
+    return Store(_out(options.out), near=near, is_twice=size_bytes < _NEAR_BYTES, work=f"work/{uuid.uuid4().hex}")
 
 
 @contextlib.contextmanager
@@ -261,6 +263,7 @@ def _progress(clients: int, *, quiet: bool) -> Iterator[Callable[[str], None]]:
         return
     from tqdm import tqdm
 
+    tqdm.monitor_interval = 0  # processes are forked: no threads
     with tqdm(total=2 * clients + 2, unit=" steps", leave=False, file=sys.stderr) as bar:
 
         def step(what: str) -> None:

@@ -133,8 +133,8 @@ def marked(mark: str) -> list[int]:
 
 
 def workers_of(run: FleetRun) -> list[int]:
-    """Those of its processes that are Dask's workers."""
-    return [pid for pid in run.children() if b"spawn_main" in _read(f"/proc/{pid}/cmdline")]
+    """Those of its processes that take tasks."""
+    return run.children()
 
 
 def _environments() -> Iterator[tuple[int, bytes]]:

@@ -1,4 +1,4 @@
-"""`nfslat fleet` in the process of the tests: its workers are threads, which take tasks through pipes as ever.
+"""`nfslat fleet` in the process of the tests: its workers are threads.
 
 To start processes, and to import everything in each of them, takes longer than most runs. What processes are there for,
 bounds on memory and a death of their own, is tested with processes (test_fleet_failures.py).
@@ -9,11 +9,8 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -24,31 +21,16 @@ from nfslat.cli import main as cli
 from nfslat.fleet.run import local
 
 
-class _Thread(threading.Thread):
-    """It ends with its pipe, and cannot be ended before."""
-
-    pid = os.getpid()
-
-    def terminate(self) -> None:
-        """It ends by itself."""
-
-    kill = terminate
-
-
 @contextlib.contextmanager
 def workers_here(started: Callable[[], object] = lambda: None) -> Iterator[None]:
     """Processes of this machine are threads; `started` is called when there is the first one."""
-    calls = [started]
 
-    def begin(_: Path) -> tuple[_Thread, Connection]:
-        if calls:
-            calls.pop()()
-        ours, theirs = Pipe()
-        thread = _Thread(target=local.serve, args=(theirs,), daemon=True)
-        thread.start()
-        return thread, ours
+    def begin(count: int, memory_bytes: int, folder: Path) -> tuple[Executor, list[Any], Future[int]]:
+        executor = ThreadPoolExecutor(count)
+        started()
+        return executor, [], executor.submit(abs, 0)
 
-    with mock.patch.object(local, "begin", begin), mock.patch.object(local, "_own_bytes", return_value=0):
+    with mock.patch.object(local, "begin", begin):
         yield
 
 

@@ -498,9 +498,9 @@ def test_shards_that_several_tasks_cut_make_the_stretches_that_one_makes(doubled
     whole = cut_parts(doubled.parts, doubled.facts, some)
     assert hidden_of(cuts, doubled.facts) == hidden_of([whole], doubled.facts)
     for at, windows in enumerate(some):
-        piece = put_together([one.piece(at) for one in cuts], doubled.facts, places)
+        piece = put_together([one.pieces[at] for one in cuts], doubled.facts, places)
         ends = {"first": at == 0, "last": at + 1 == len(some)}
-        one, other = (find_stretch(of, (0.0, 0.0), windows, **ends) for of in (piece, whole.piece(at)))
+        one, other = (find_stretch(of, (0.0, 0.0), windows, **ends) for of in (piece, whole.pieces[at]))
         assert len(one.rows) == 12
         for shard in range(12):
             assert np.array_equal(one.of_client([shard]).load.queue_ns, other.of_client([shard]).load.queue_ns)

@@ -4,100 +4,82 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from typing import Any
 
 import dask
-from distributed import CancelledError, Client, Future, get_worker, wait
-from distributed.comm import CommClosedError
+from distributed import CancelledError, Client, get_worker
 from distributed.scheduler import KilledWorker
 
 from nfslat.errors import InputError
 from nfslat.fleet.run.peers import CLOSE_S, CONNECT_S, Trust, refuse_unshared, remote
-from nfslat.fleet.run.pool import (
-    FAILURES,
-    POLL_S,
-    Done,
-    Heard,
-    Pool,
-    SchedulerGone,
-    done_here,
-    undisturbed,
-    version,
-    why,
-)
+from nfslat.fleet.run.pool import FAILURES, Done, Pool, SchedulerGone, Task, done_here, undisturbed, version
 from nfslat.fleet.run.store import Store
 
-_FETCH_S = 5.0  # a result, from its worker
-_UNDER_WAY = ("pending", "lost")  # lost: with the worker that had done it; it is done once more
+_LOST_S = 60.0  # without any worker
+_ASK_S = 1.0  # how many workers there are
+_AT_ONCE = 2  # tasks a thread of a worker: the next one is there when one is done
 
 
 def measured(expected: str, function: Callable[..., Any], *arguments: Any) -> Done:
     """`function`'s result; this runs on the worker, which may have come when the others had been asked already."""
     if expected != version():
         raise InputError(f"worker {get_worker().address} has {version()}, others have {expected}; install the same")
-    given = [one.value if isinstance(one, Done) else one for one in arguments]
-    return done_here(function(*given), get_worker().address)
+    return done_here(function(*arguments), get_worker().address)
 
 
 class Cluster(Pool):
     """A scheduler that is there."""
 
-    def __init__(
-        self, client: Client, address: str, *, lost_s: float | None = None, dashboard: str | None = None
-    ) -> None:
-        """`client` is connected to it."""
-        super().__init__(address, lost_s=lost_s, dashboard=dashboard)
-        self.client = client
-        self._keys: set[Any] = set()
-        self._suspects: dict[Any, tuple[Future, Heard] | None] = {}
-        self._handlers: dict[Future, Heard] = {}
+    died = KilledWorker
 
-    def _begin(
-        self, heard: Heard | None, function: Callable[..., Any], arguments: tuple[Any, ...], priority: int
-    ) -> Future:
-        """See ``Pool``; a result that nobody hears of stays with the workers."""
+    def __init__(self, client: Client, address: str, *, dashboard: str | None = None) -> None:
+        """`client` is connected to it."""
+        super().__init__(address, dashboard=dashboard)
+        self.client = client
+        self._executor: Executor = client.get_executor(pure=False)
+        self._seen_s = time.monotonic()
+        self._asked_s, self._threads = -math.inf, 0
+
+    def executor(self) -> Executor:
+        """See ``Pool``."""
+        return self._executor
+
+    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """See ``Pool``."""
+        return (measured, version(), function, *arguments)
+
+    def room(self) -> int:
+        """See ``Pool``."""
+        if time.monotonic() - self._asked_s > _ASK_S:
+            with contextlib.suppress(OSError, CancelledError):  # of a connection that has just ended
+                self._asked_s, self._threads = time.monotonic(), sum(self.client.ncores().values())
+        return max(_AT_ONCE * self._threads, 1)
+
+    def begin(self, task: Task) -> bool:
+        """See ``Pool``."""
         try:
-            future = self.client.submit(measured, version(), function, *arguments, priority=priority, pure=False)
+            return super().begin(task)
         except Exception:
             if self.client.status != "running":
                 raise self._gone() from None
             raise
-        self._keys.add(future.key)
-        if heard is not None:
-            self._handlers[future] = heard
-        return future
 
-    def finish(self) -> None:
+    def look(self, *, is_at_work: bool) -> None:
         """See ``Pool``."""
-        seen = time.monotonic()
-        with undisturbed() as signals:
-            while (self._handlers or self._one_suspect()) and not signals:
-                with contextlib.suppress(TimeoutError, CancelledError), self.client.as_current():
-                    wait(list(self._handlers), timeout=POLL_S, return_when="FIRST_COMPLETED")
-                if self.client.status != "running":
-                    raise self._gone()
-                settled = [self._settle(one) for one in list(self._handlers) if one.status not in _UNDER_WAY]
-                if any(settled) or self._is_at_work():
-                    seen = time.monotonic()
-                elif time.monotonic() - seen > self.lost_s:
-                    raise SchedulerGone(
-                        f"--scheduler {self.address}: no worker that takes tasks for {self.lost_s:.0f} seconds; "
-                        "start some, and run again with the same --out to go on"
-                    )
-
-    def _one_suspect(self) -> bool:
-        """Begin one of those that workers died over once more, by itself: what is not to blame is done then."""
-        for key, suspect in self._suspects.items():
-            if suspect is not None:
-                future, heard = suspect
-                self._suspects[key] = None
-                self.client.retry([future])
-                self._handlers[future] = heard
-                return True
-        return False
+        if self.client.status != "running":
+            raise self._gone()
+        if is_at_work or self._is_at_work():
+            self._seen_s = time.monotonic()
+        elif time.monotonic() - self._seen_s > _LOST_S:
+            raise SchedulerGone(
+                f"--scheduler {self.address}: no worker that takes tasks for {_LOST_S:.0f} seconds; "
+                "start some, and run again with the same --out to go on"
+            )
 
     def _gone(self) -> SchedulerGone:
         return SchedulerGone(
@@ -114,30 +96,6 @@ class Cluster(Pool):
             return False
         return not known or any(one.get("status") != "paused" for one in known)
 
-    def _settle(self, future: Future) -> bool:
-        """Hand over what came of it; False where its worker is lost, so that it has to be done once more."""
-        if future.cancelled():
-            raise self._gone()
-        try:
-            problem = future.exception(timeout=_FETCH_S)
-            result: Done | None = future.result(timeout=_FETCH_S) if problem is None else None
-        except TimeoutError:
-            return False
-        except (CancelledError, CommClosedError):
-            raise self._gone() from None
-        heard = self._handlers.pop(future)
-        if isinstance(problem, KilledWorker) and future.key not in self._suspects:
-            self._suspects[future.key] = future, heard
-            return True
-        done, failed = heard
-        if result is None:
-            killed = isinstance(problem, KilledWorker)
-            failed(self._died(problem.allowed_failures + 1) if killed else why(problem))
-            return True
-        self._note(result)
-        done(result.value)
-        return True
-
     def refuse_unshared(self, store: Store, files: Sequence[str]) -> None:
         """See ``Pool``."""
         refuse_unshared(self.client, self.address, store, files)
@@ -147,7 +105,7 @@ class Cluster(Pool):
         with contextlib.suppress(Exception):
             if self.client.status == "running":
                 self.client.unsubscribe_topic("all")
-                self.client.cancel(list(self._handlers))
+                self._executor.shutdown(wait=False)
         with contextlib.suppress(Exception):
             self.client.close(timeout=CLOSE_S)
 
@@ -156,7 +114,7 @@ class Cluster(Pool):
         _, said = event
         if isinstance(said, dict) and said.get("action") == "remove-worker" and not said.get("expected"):
             # A scheduler may have others' tasks, too.
-            self.again += len(self._keys.intersection(said.get("processing-tasks", ())))
+            self.again += len(set(self.client.futures).intersection(said.get("processing-tasks", ())))
             self.lost.append(str(said.get("worker")))
 
 
@@ -165,10 +123,9 @@ def connect(
     address: str,
     trust: Trust = Trust(),  # noqa: B008  (frozen)
     *,
-    lost_s: float | None = None,
     dashboard: bool = False,
 ) -> Iterator[Cluster]:
-    """A scheduler, and its workers; without any for `lost_s` it is given up. `dashboard`: its address is asked for.
+    """A scheduler, and its workers. `dashboard`: its address is asked for.
 
     Raises ``InputError`` where none answers, ``UsageError`` where one does not fit.
     """
@@ -184,9 +141,7 @@ def connect(
         logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)
         warnings.simplefilter("ignore")  # of large arguments: no news for who reads captures
         client = remote(address, trust)
-        found = Cluster(
-            client, address, lost_s=lost_s, dashboard=(client.dashboard_link or None) if dashboard else None
-        )
+        found = Cluster(client, address, dashboard=(client.dashboard_link or None) if dashboard else None)
         try:
             client.subscribe_topic("all", found.event)
             yield found

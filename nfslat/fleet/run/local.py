@@ -1,7 +1,7 @@
 """Pool -> processes of this run's own, each with a bound on its memory; they end with the run.
 
-They have no port and no name: tasks and results pass through pipes that nobody else has an end of. Python's pool of
-processes would break as a whole where one of them dies, and not say over which task.
+They are forked, so that none imports again what is imported here, and have no port and no name: tasks and results pass
+through pipes that nobody else has an end of. Where one dies Python ends them all; then there are new ones.
 
 A terminal sends Ctrl-C to all processes at once. The workers do not hear it: nfslat does, and ends them.
 """
@@ -9,8 +9,6 @@ A terminal sends Ctrl-C to all processes at once. The workers do not hear it: nf
 from __future__ import annotations
 
 import contextlib
-import heapq
-import itertools
 import multiprocessing
 import os
 import pickle
@@ -19,287 +17,160 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from multiprocessing import connection, resource_tracker
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from multiprocessing import connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import psutil
 
 from nfslat.errors import InputError, UsageError
-from nfslat.fleet.run.kept import Kept, keep
-from nfslat.fleet.run.pool import FAILURES, POLL_S, Done, Heard, Pool, SchedulerGone, done_here, undisturbed, why
+from nfslat.fleet.run.pool import POLL_S, Done, Pool, SchedulerGone, done_here, undisturbed, why
 from nfslat.kernels.memory import container_memory
 
 _WORKER_BYTES = 320_000_000  # with all that it imports, and a small capture
 _SHARE = 0.9  # of this machine's memory
-_STARTS = 3  # processes in a row that die before they take a task
+_BEGIN_S = 60.0
+_STARTS = 3  # of processes, in a row, that end before they take a task
 _END_S = 3.0  # to take away what they were writing
 _OF_TERMINALS = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)  # a terminal sends them to all processes in front of it
-_NOT_YET = object()
-
-Pipe = connection.Connection
-
-
-class _Process(Protocol):
-    """What is needed of a process."""
-
-    @property
-    def pid(self) -> int | None: ...
-
-    def terminate(self) -> None: ...
-
-    def kill(self) -> None: ...
-
-    def join(self, timeout: float | None = None) -> None: ...
-
-
-@dataclass(eq=False)
-class _Task:
-    """`heard` is None where only other tasks need what it gives."""
-
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    priority: int
-    heard: Heard | None
-    value: Any = _NOT_YET
-    why: str = ""  # there is no value
-    needed_by: list[_Task] = field(default_factory=list)
-    waits_for: int = 0
-    deaths: int = 0
-
-
-@dataclass(eq=False)
-class _Worker:
-    process: _Process
-    pipe: Pipe
-    task: _Task | None = None
-    is_ready: bool = False
-
-    @property
-    def name(self) -> str:
-        return f"process {self.process.pid}"
 
 
 class Processes(Pool):
-    """At most `count` of them, each of at most `memory_bytes`; what tasks keep for each other is in `folder`."""
+    """At most `count` of them, each of at most `memory_bytes`; their temporary files are in `folder`."""
 
-    def __init__(self, count: int, memory_bytes: int, folder: Path, *, lost_s: float | None = None) -> None:
+    def __init__(self, count: int, memory_bytes: int, folder: Path) -> None:
         """None is started before there is something to do."""
-        super().__init__("local", memory_bytes=memory_bytes, lost_s=lost_s)
-        self._count, self._folder = count, folder
-        self._workers: list[_Worker] = []
-        self._ready: list[tuple[int, int, _Task]] = []
-        self._numbers = itertools.count()
-        self._died_young = 0
+        super().__init__("local", memory_bytes=memory_bytes)
+        self._count, self._folder, self._bound = count, folder, memory_bytes
+        self._executor: Executor | None = None
+        self._processes: list[BaseProcess] = []
+        self._is_broken = False
 
-    def _begin(
-        self, heard: Heard | None, function: Callable[..., Any], arguments: tuple[Any, ...], priority: int
-    ) -> _Task:
+    def executor(self) -> Executor:
         """See ``Pool``."""
-        task = _Task(function, arguments, priority, heard)
-        for one in task.arguments:
-            if isinstance(one, _Task):
-                task.why = task.why or one.why
-                if one.value is _NOT_YET and not one.why:
-                    one.needed_by.append(task)
-                    task.waits_for += 1
-        if not task.waits_for:
-            self._queue(task)
-        return task
-
-    def _queue(self, task: _Task) -> None:
-        """Do it when a worker is free, or say at once why not: what it needs is not there."""
-        if task.why:
-            self._settle(task)
-            return
-        heapq.heappush(self._ready, (-task.priority, next(self._numbers), task))
-
-    def finish(self) -> None:
-        """See ``Pool``."""
-        seen = time.monotonic()
-        with undisturbed() as signals:
-            while (self._ready or any(one.task for one in self._workers)) and not signals:
-                self._hand_out()
-                said = connection.wait([one.pipe for one in self._workers], timeout=POLL_S)
-                for worker in [one for one in self._workers if one.pipe in said]:
-                    self._hear(worker)
-                self._hold_to_bound()
-                if any(one.is_ready for one in self._workers):
-                    seen = time.monotonic()
-                elif time.monotonic() - seen > self.lost_s:
-                    raise self._gone(f"no process began within {self.lost_s:.0f} seconds")
-
-    def _hand_out(self) -> None:
-        at_work = sum(one.task is not None for one in self._workers)
-        while len(self._workers) < min(self._count, at_work + len(self._ready)):
-            self._start()
-        for worker in [one for one in self._workers if one.is_ready and one.task is None][: len(self._ready)]:
-            _, _, worker.task = heapq.heappop(self._ready)
-            values = [one.value if isinstance(one, _Task) else one for one in worker.task.arguments]
-            kept_in = None if worker.task.heard else str(self._folder)
+        if self._is_broken:
+            self._bury()
+        starts = 0
+        while self._executor is None:
             try:
-                worker.pipe.send((worker.task.function, values, kept_in))
-            except OSError:  # it has just died over nothing, which is heard in a moment
-                task, worker.task = worker.task, None
-                self._queue(task)
+                self._executor, self._processes, first = begin(self._count, self._bound, self._folder)
+                first.result(timeout=_BEGIN_S)
+            except TimeoutError:
+                raise self._gone(f"no process began within {_BEGIN_S:.0f} seconds") from None
+            except OSError as problem:  # so many there cannot be
+                if self._count == 1:
+                    raise self._gone(f"no process can be started ({problem.strerror or problem})") from None
+                self._count //= 2
+            except BrokenExecutor:
+                self._bury()
+                starts += 1
+                if starts == _STARTS:
+                    raise self._gone(f"{_STARTS} times processes ended before they took a task") from None
+        return self._executor
 
-    def _start(self) -> None:
-        try:
-            self._workers.append(_Worker(*begin(self._folder)))
-        except OSError as problem:
-            if not self._workers:
-                raise self._gone(f"no process can be started ({problem.strerror or problem})") from None
-            self._count = len(self._workers)
+    def broken(self) -> None:
+        """See ``Pool``."""
+        self._is_broken = True
 
-    def _hear(self, worker: _Worker) -> None:
-        try:
-            said = worker.pipe.recv()
-        except (EOFError, OSError):
-            self._bury(worker)
-            return
-        except Exception as problem:  # what its class makes of what was sent
-            said = problem
-        task, worker.task = worker.task, None
-        if task is None:  # it has begun
-            worker.is_ready, self._died_young = True, 0
-            return
-        if isinstance(said, Done):
-            self._note(said)
-            task.value = said.value
-        else:
-            task.why = why(said)
-        self._settle(task)
+    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """See ``Pool``."""
+        return _done, function, arguments
 
-    def _bury(self, worker: _Worker) -> None:
-        self._workers.remove(worker)
-        worker.pipe.close()
-        worker.process.join()
-        self.lost.append(worker.name)
-        if not worker.is_ready:
-            self._died_young += 1
-            if self._died_young >= _STARTS:
-                raise self._gone(f"{_STARTS} processes ended before they took a task")
-        task = worker.task
-        if task is None:
-            return
-        task.deaths += 1
-        if task.deaths <= FAILURES:
-            self.again += 1
-            self._queue(task)
-        else:
-            task.why = self._died(task.deaths)
-            self._settle(task)
+    def room(self) -> int:
+        """See ``Pool``."""
+        return self._count
 
-    def _settle(self, task: _Task) -> None:
-        """Hand over what came of it."""
-        for one in task.needed_by:
-            one.waits_for -= 1
-            one.why = one.why or task.why
-            if not one.waits_for:
-                self._queue(one)
-        if task.heard is None:
-            return
-        done, failed = task.heard
-        if task.why:
-            failed(task.why)
-        else:
-            done(task.value)
+    def _bury(self) -> None:
+        """Python has ended those that were left, which say so by no signal; their names are of no use."""
+        self._end(_END_S)
+        killed = [one for one in self._processes if one.exitcode not in (0, -signal.SIGTERM)]
+        self.lost += [f"process {one.pid}" for one in killed or self._processes[:1]]
+        self._executor, self._processes, self._is_broken = None, [], False
 
-    def _hold_to_bound(self) -> None:
-        """End those that take more memory than they may."""
-        for worker in self._workers:
-            if self.memory_bytes is not None and _own_bytes(worker.process.pid) > self.memory_bytes:
-                worker.process.kill()
+    def _end(self, within_s: float) -> None:
+        end = time.monotonic() + within_s
+        left = [one.sentinel for one in self._processes]
+        while left and time.monotonic() < end:
+            ended = connection.wait(left, POLL_S)
+            left = [one for one in left if one not in ended]
+        for one in self._processes:
+            if one.sentinel in left:
+                one.kill()
+        if self._executor is not None:
+            self._executor.shutdown(cancel_futures=True)
 
     def _gone(self, why_not: str) -> SchedulerGone:
         return SchedulerGone(f"this machine: {why_not}; run again with the same --out to go on")
 
     def close(self) -> None:
         """See ``Pool``."""
-        for worker in self._workers:
-            worker.pipe.close()
-            if worker.task is None:
-                worker.process.kill()
-            else:
-                worker.process.terminate()
-        for worker in self._workers:
-            worker.process.join(_END_S)
-            worker.process.kill()
-            worker.process.join()
-        self._workers.clear()
+        if self._begun or self._is_broken:
+            for one in self._processes:
+                one.terminate()
+            self._end(_END_S)
+        elif self._executor is not None:
+            self._executor.shutdown()
+        self._executor, self._processes = None, []
 
 
-def _own_bytes(pid: int | None) -> int:
-    """Memory that this process alone takes: what it maps of files is everybody's."""
-    try:
-        taken = psutil.Process(pid).memory_info()
-    except psutil.Error:  # it has just ended
-        return 0
-    return int(taken.rss) - int(getattr(taken, "shared", 0))
-
-
-def begin(folder: Path) -> tuple[_Process, Pipe]:
-    """A process that takes tasks, and our end of its pipe. `folder` is for what it leaves behind when it is killed.
-
-    Raises ``OSError`` where there can be no more of them.
+def begin(count: int, memory_bytes: int, folder: Path) -> tuple[Executor, list[BaseProcess], Future[Any]]:
+    """What takes tasks, its processes, and a first result to wait for. `folder` is for what they leave behind when they
+    are killed. Raises ``OSError`` where there can be no more of them.
     """
-    context = multiprocessing.get_context("spawn")
-    resource_tracker.ensure_running()  # where it is started below, it lets the signals in again
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(theirs, str(folder)), daemon=True)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _OF_TERMINALS)  # a process inherits them
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    before = set(multiprocessing.active_children())
+
+    def begun() -> list[BaseProcess]:
+        return [one for one in multiprocessing.active_children() if one not in before]
+
+    masked = signal.pthread_sigmask(signal.SIG_BLOCK, (*_OF_TERMINALS, signal.SIGTERM))  # a process inherits them
     try:
-        process.start()
+        executor = ProcessPoolExecutor(count, context, initializer=_begin, initargs=(str(folder), memory_bytes))
+        with warnings.catch_warnings():  # that there are threads: of numpy's, which knows of forks
+            warnings.simplefilter("ignore", DeprecationWarning)
+            first = executor.submit(abs, 0)
     except OSError:
-        ours.close()
+        for one in begun():
+            one.kill()
+            one.join()
         raise
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        theirs.close()
-    return process, ours
+        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+    return executor, begun(), first
 
 
-def _work(pipe: Pipe, folder: str) -> None:
-    """What such a process does."""
+def _begin(folder: str, memory_bytes: int) -> None:
+    """What such a process does first."""
     # Its end is told by nfslat: what Python or a library says on the way is no news, and would stand in the report.
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), 2)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # what it is writing goes with it
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
     os.environ["TMPDIR"] = tempfile.tempdir = folder
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    serve(pipe)
+    threading.Thread(target=_watch, args=(memory_bytes,), daemon=True).start()
 
 
-def _end_with_parent() -> None:
+def _watch(memory_bytes: int) -> None:
+    """End this process with the one that began it, or when it takes more memory than it may."""
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
+    while parent is not None and not connection.wait([parent.sentinel], POLL_S):
+        taken = psutil.Process().memory_info()
+        if taken.rss - getattr(taken, "shared", 0) > memory_bytes:  # what it maps of files is everybody's
+            os.kill(os.getpid(), signal.SIGKILL)
     os._exit(1)
 
 
-def serve(pipe: Pipe) -> None:
-    """Do the tasks that come, until nobody is there who would send more."""
-    name = f"process {os.getpid()}"
-    with contextlib.suppress(EOFError, OSError):
-        pipe.send(None)  # it has begun
-        while True:
-            done = _done(name, *pipe.recv())
-            try:
-                pipe.send(done)
-            except (EOFError, OSError):
-                raise
-            except Exception as problem:  # it cannot be pickled; nothing of it was sent
-                pipe.send(_that_travels(problem))
-
-
-def _done(name: str, function: Callable[..., Any], arguments: Sequence[Any], kept_in: str | None) -> Done | Exception:
+def _done(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Done:
     try:
-        value = function(*(one.value() if isinstance(one, Kept) else one for one in arguments))
-        return done_here(keep(value, Path(kept_in)) if kept_in else value, name)
+        return done_here(function(*arguments), f"process {os.getpid()}")
+    except SystemExit:  # of SIGTERM, to which the executor would not listen; what it was writing is gone
+        os._exit(0)
     except Exception as problem:
-        return _that_travels(problem)
+        raise _that_travels(problem) from None
 
 
 def _that_travels(problem: Exception) -> Exception:
@@ -312,9 +183,7 @@ def _that_travels(problem: Exception) -> Exception:
 
 
 @contextlib.contextmanager
-def processes(
-    workers: int | None, memory: str | None, scratch: Path, *, lost_s: float | None = None
-) -> Iterator[Processes]:
+def processes(workers: int | None, memory: str | None, scratch: Path) -> Iterator[Processes]:
     """As many as there are processors, or `workers`; `scratch` goes with them.
 
     Raises ``UsageError`` for a bound that is no size or too small, ``InputError`` where nothing can be written.
@@ -326,7 +195,7 @@ def processes(
         raise InputError(
             f"cannot be made ({problem.strerror}); TMPDIR names another folder", about=scratch
         ) from problem
-    found = Processes(count, bound, scratch, lost_s=lost_s)
+    found = Processes(count, bound, scratch)
     try:
         yield found
     finally:

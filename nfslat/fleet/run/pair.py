@@ -23,9 +23,9 @@ from nfslat.evidence.outside import Outside, with_bundled
 from nfslat.fleet.compare.summary import ClientSummary, summarize, summarize_server_only
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.run.kept_segments import read_segments
+from nfslat.fleet.run.server_threads import Shares
 from nfslat.fleet.run.shards import read_shard
 from nfslat.fleet.run.store import Store
-from nfslat.fleet.run.threads import Stretch, server_wide
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.match import overlap
 from nfslat.results import Analysis, Correlation, Side
@@ -169,11 +169,13 @@ def _application_ms(of_op: Mapping[str, float], found: Analysis) -> float | None
     return sum(of_op[name] * ops[name] for name in of_op) / sum(ops.values()) if any(ops.values()) else None
 
 
-def compare_client(store: Store, request: Request, windows: Windows, *shares: Stretch) -> ClientSummary:
-    """The summary of one client; its whole report goes to the store, where that is asked for. `shares` are stretches
-    with the rows of its shards, in their order; none where nobody else calls the server, or where they are not known.
+def compare_client(
+    store: Store, request: Request, windows: Windows, shares: Shares | None = None, rows: Sequence[int] = ()
+) -> ClientSummary:
+    """The summary of one client; its whole report goes to the store, where that is asked for. `rows` are the numbers of
+    its shards in `shares`, which is None where nobody else calls the server, or where they are not known.
     """
-    wide = server_wide(shares) if shares else None
+    wide = None if shares is None else shares.of_client(store, rows)
     try:
         found, options = correlate(store, request, wide)
     except NotInferredError as problem:
@@ -185,16 +187,17 @@ def compare_client(store: Store, request: Request, windows: Windows, *shares: St
             side, name=request.name, addresses=request.addresses, groups=request.groups, windows=windows, wide=wide,
             why=problem.why,
         )  # fmt: skip
-    report = api.Report(found, options)
+    made = api.Report(found, options)
+    report = made.judged if request.kept is None else made.summary
     if request.kept is not None:
         # Without its pictures, which take as long as all of the rest: --show makes them of the one that is looked at.
         text = io.StringIO()
-        report.summary.write_json(text)
+        report.write_json(text)
         with store.writing(request.kept) as out:
             out.write(text.getvalue().encode())
     return summarize(
         found,
-        report.summary,
+        report,
         name=request.name,
         addresses=request.addresses,
         groups=request.groups,

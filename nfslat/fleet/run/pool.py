@@ -1,40 +1,45 @@
-"""Functions with their arguments in, what came of them out: what processes here and a Dask cluster have in common.
+"""Functions with their arguments in, futures of what they give out: an executor whose workers may die.
 
-What is known of a task besides its result is which worker did it, and how much memory that took.
+As many tasks are with the executor as its workers can do, the urgent ones first. What is known of a task besides its
+result is which worker did it, and how much memory that took.
 """
 
 from __future__ import annotations
 
 import contextlib
+import heapq
+import itertools
 import os
 import resource
 import signal
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from nfslat import __version__
 from nfslat.errors import NfslatError
 from nfslat.fleet.model import Worker
 from nfslat.fleet.run.store import FULL, Store
 
+T = TypeVar("T")
 FAILURES = 1  # workers that a task may take with it
-LOST_S = 60.0  # without any worker
 POLL_S = 0.1
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # getrusage(2)
 _ROOM = "; make room there, or name another folder (--out; TMPDIR without it), and run again"
 _LATER = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 
 
-Heard = tuple[Callable[[Any], None], Callable[[str], None]]
-
-
 class SchedulerGone(NfslatError):
     """Nothing more will come."""
+
+
+class TaskFailed(NfslatError):
+    """There is no result of a task; why, in one line."""
 
 
 @dataclass(frozen=True)
@@ -59,51 +64,50 @@ def version() -> str:
     return f"nfslat {__version__}, {native.NAME}"
 
 
-class Pool(ABC):
-    """Workers that take tasks; a second one is submitted while the first is done, also by who hears of its result."""
+@dataclass(eq=False)
+class Task:
+    """What is to be done."""
 
-    def __init__(
-        self,
-        address: str,
-        *,
-        memory_bytes: int | None = None,
-        lost_s: float | None = None,
-        dashboard: str | None = None,
-    ) -> None:
-        """`memory_bytes`: bound of each worker, where it is known; `lost_s`: without any, until they are given up."""
+    future: Future[Any]
+    call: tuple[Any, ...]
+    priority: int
+    is_suspect: bool = False  # a worker died when it had it
+
+
+class Pool(ABC):
+    """Workers that take tasks. A task that a worker dies with is done once more when no other is in progress: what is
+    not to blame for it is done then."""
+
+    died: type[BaseException] | tuple[type[BaseException], ...] = BrokenExecutor
+
+    def __init__(self, address: str, *, memory_bytes: int | None = None, dashboard: str | None = None) -> None:
+        """`memory_bytes`: bound of each worker, where it is known."""
         self.address, self.dashboard, self.memory_bytes = address, dashboard, memory_bytes
-        self.lost_s = lost_s or LOST_S
         self.workers: dict[str, Worker] = {}
         self.again = 0  # tasks that were begun once more, because their worker was lost
         self.lost: list[str] = []
-
-    def submit(
-        self,
-        done: Callable[[Any], None],
-        failed: Callable[[str], None],
-        function: Callable[..., Any],
-        *arguments: Any,
-        priority: int = 0,
-    ) -> Any:
-        """Let a worker call `function`. `done` gets its result, or `failed` why there is none; both may submit more.
-
-        What `depend` gave, among `arguments`, stands for its result.
-        """
-        return self._begin((done, failed), function, arguments, priority)
-
-    def depend(self, function: Callable[..., Any], *arguments: Any, priority: int = 0) -> Any:
-        """The same for what only other tasks need: its result does not come here."""
-        return self._begin(None, function, arguments, priority)
+        self._ready: list[tuple[int, int, Task]] = []
+        self._numbers = itertools.count()
+        self._begun: dict[Future[Done], Task] = {}
+        self._suspects: list[Task] = []
 
     @abstractmethod
-    def _begin(
-        self, heard: Heard | None, function: Callable[..., Any], arguments: tuple[Any, ...], priority: int
-    ) -> Any:
-        """The task; `heard` are told of its result, or why there is none."""
+    def executor(self) -> Executor:
+        """What takes tasks now. Raises ``SchedulerGone`` where there is none."""
 
     @abstractmethod
-    def finish(self) -> None:
-        """Until nothing is left to do. Raises ``SchedulerGone`` where nothing more can come."""
+    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What the executor is to call, with its arguments, for a `Done`."""
+
+    @abstractmethod
+    def room(self) -> int:
+        """How many tasks the executor may have at once."""
+
+    def look(self, *, is_at_work: bool) -> None:  # noqa: B027  (here all is seen)
+        """After each step; raises ``SchedulerGone`` where nothing more can come. `is_at_work`: something was done."""
+
+    def broken(self) -> None:  # noqa: B027  (a cluster goes on)
+        """The executor takes no more tasks; when those that it has are done with, there has to be another one."""
 
     @abstractmethod
     def close(self) -> None:
@@ -112,22 +116,92 @@ class Pool(ABC):
     def refuse_unshared(self, store: Store, files: Sequence[str]) -> None:  # noqa: B027  (here all is seen by all)
         """Raises ``InputError`` where a worker on another machine does not see the store, or one of the local files."""
 
+    def submit(self, function: Callable[..., T], *arguments: Any, priority: int = 0) -> Future[T]:
+        """What `function` gives, or ``TaskFailed``, when `finish` or one like it has waited for it."""
+        future: Future[T] = Future()
+        task = Task(future, self.call(function, arguments), priority)
+        self._queue(task)
+        return future
+
+    def finish(self, futures: Iterable[Future[T]]) -> None:
+        """Until these are done. Raises ``SchedulerGone`` where nothing more can come."""
+        for _ in self.as_done(futures):
+            pass
+
+    def as_done(self, futures: Iterable[Future[T]]) -> Iterator[Future[T]]:
+        """Each when it is done."""
+        left = list(futures)
+        while left:
+            done = {one for one in left if one.done()}
+            yield from (one for one in left if one in done)
+            left = [one for one in left if one not in done]
+            if left and not done:
+                with undisturbed():
+                    self._step()
+
+    def result(self, future: Future[T]) -> T:
+        """What it gives, when it is done. Raises ``TaskFailed``, and as `finish` does."""
+        self.finish([future])
+        return future.result()
+
     def each(
         self, function: Callable[[Any], Any], given: Sequence[Any], failed: Callable[[Any, str], Any]
     ) -> list[Any]:
         """`function` of each, in their order; where there is none, what `failed` makes of it and of the reason."""
-        found = [None] * len(given)
+        futures = [self.submit(function, one) for one in given]
+        self.finish(futures)
+        problems = [one.exception() for one in futures]
+        return [
+            future.result() if why_not is None else failed(one, str(why_not))
+            for one, future, why_not in zip(given, futures, problems, strict=True)
+        ]
 
-        def kept(at: int) -> tuple[Callable[[Any], None], Callable[[str], None]]:
-            def keep(value: Any) -> None:
-                found[at] = value
+    def _queue(self, task: Task) -> None:
+        heapq.heappush(self._ready, (-task.priority, next(self._numbers), task))
 
-            return keep, lambda why: keep(failed(given[at], why))
+    def _step(self) -> None:
+        """Hand out what there is room for, and take what has come in the meantime."""
+        if self._suspects:
+            if not self._begun:
+                self.begin(self._suspects.pop())
+        else:
+            while self._ready and len(self._begun) < self.room() and self.begin(heapq.heappop(self._ready)[-1]):
+                pass
+        done = wait(self._begun, timeout=POLL_S, return_when=FIRST_COMPLETED).done
+        for one in done:
+            self._settle(self._begun.pop(one), one)
+        self.look(is_at_work=bool(done))
 
-        for at, one in enumerate(given):
-            self.submit(*kept(at), function, one)
-        self.finish()
-        return found
+    def begin(self, task: Task) -> bool:
+        """Let the executor do it; False where that takes no more."""
+        try:
+            self._begun[self.executor().submit(*task.call)] = task
+        except BrokenExecutor:  # a worker has just died, of this task not yet
+            self.broken()
+            (self._suspects.append if task.is_suspect else self._queue)(task)
+            return False
+        return True
+
+    def _settle(self, task: Task, done: Future[Done]) -> None:
+        if done.cancelled():  # with the connection to who did it, which `look` tells
+            self._queue(task)
+            return
+        problem = done.exception()
+        if problem is None:
+            found = done.result()
+            self._note(found)
+            task.future.set_result(found.value)
+        elif not isinstance(problem, self.died):
+            task.future.set_exception(TaskFailed(why(problem)))
+        elif task.is_suspect:
+            workers = 1 + getattr(problem, "allowed_failures", FAILURES)
+            task.future.set_exception(TaskFailed(self._died(workers)))
+        else:
+            task.is_suspect = True
+            self._suspects.append(task)
+            if isinstance(problem, BrokenExecutor):
+                self.broken()
+                self.again += 1
 
     def _note(self, result: Done) -> None:
         """Who did it."""

@@ -18,6 +18,7 @@ import dataclasses
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,14 +35,13 @@ from nfslat.fleet.run.callers import Callers, callers_of
 from nfslat.fleet.run.drill import RUN, to_keep
 from nfslat.fleet.run.pair import Request, compare_client, kept_names
 from nfslat.fleet.run.points import Point, Points
-from nfslat.fleet.run.pool import Pool, SchedulerGone
+from nfslat.fleet.run.pool import Pool, SchedulerGone, TaskFailed
 from nfslat.fleet.run.remarks import lost, not_compared, warned
-from nfslat.fleet.run.server_slices import InSlices
-from nfslat.fleet.run.server_threads import InStretches
+from nfslat.fleet.run.server_slices import decode_in_slices
+from nfslat.fleet.run.server_threads import Shares, find_threads
 from nfslat.fleet.run.shards import Decode, decode_point
 from nfslat.fleet.run.sliced import WHOLE_BYTES
 from nfslat.fleet.run.store import Store
-from nfslat.fleet.run.threads import Stretch, Wide
 from nfslat.fleet.run.totals import captures_of, parts_of
 from nfslat.model.units import to_s
 
@@ -76,99 +76,129 @@ class Run:
         self._captured = [one for one in points.clients if one.files]
         self._kept = kept_names([one.name for one in points.clients])
         self._windows: Windows | None = None
-        self._stretches: list[Any] = []  # futures, which stand for what the server's threads did
-        self._is_ready = False  # for clients
+        self._shares: Shares | None = None  # of what the server's threads did
         self._server_model: model.Server | None = None
         self._requests: dict[str, Request] = {}
-        self._summaries: list[ClientSummary] = []
+        self._comparing: dict[str, Future[ClientSummary]] = {}
         self._failed: dict[str, tuple[model.Problem, str]] = {}  # with the state of the client
         self._problems = [model.Problem(one.name, one.why, "it is not used", one.fatal) for one in points.unused]
         self._tasks = {"done": 0, "cached": 0, "failed": 0}
 
     def fleet(self) -> model.Fleet:
         """Do it. Raises ``InputError`` where nothing can be said at all."""
-        server = self._points.server
-        if server is not None:
-            self._decode_server(server)
-        for point in self._captured:
-            self._pool.submit(
-                self._client_decoded(point), self._client_failed(point.name), decode_point, self._store, point.name,
-                point.files, None if server is not None else (),
-            )  # fmt: skip
+        gone = None
         try:
-            self._pool.finish()
-        except SchedulerGone as gone:
-            if not self._summaries:
-                raise
+            self._do()
+        except SchedulerGone as problem:
+            gone = problem
+        summaries = self._summaries()
+        if gone is not None:
+            if not summaries:
+                raise gone
             self._problem("scheduler", str(gone), "what was not done by then")
-            done = {one.name for one in self._summaries} | self._failed.keys()
+            done = {one.name for one in summaries} | self._failed.keys()
             for name in self._names():
                 if name not in done:
                     self._failed[name] = model.Problem(name, str(gone), "this client is not compared"), "failed"
-        if not self._summaries or self._windows is None:
+        if not summaries or self._windows is None:
             raise InputError(_first(self._problems) or "no client could be compared")
-        return self._merged(self._windows)
+        return self._merged(self._windows, summaries)
 
-    def _decode_server(self, server: Point) -> None:
-        def decoded(decode: Decode) -> None:
-            self._server_decoded(server, decode)
-
-        def failed(why: str) -> None:
-            self._problem(f"server {server.name}", why, "the whole comparison")
-
-        captured = sorted({address for point in self._captured for address in point.addresses})
-        if sum(one.size_bytes for one in server.files) < self._asked.whole_bytes:
+    def _do(self) -> None:
+        """All tasks, each as soon as what it needs is there."""
+        server = self._points.server
+        decoding = {
             self._pool.submit(
-                decoded, failed, decode_point, self._store, server.name, server.files, captured, priority=_SERVER_FIRST
-            )
-        else:
-            InSlices(self._pool, self._store, server, decoded, failed, self._problem, self._step, captured).begin()
+                decode_point, self._store, point.name, point.files, None if server is not None else ()
+            ): point
+            for point in self._captured
+        }  # fmt: skip
+        for future, point in decoding.items():
+            self._tell(future, f"decoded {point.name}")
+        if server is None:
+            self._pool.finish(decoding)
+            found = [one.result() for one in decoding if one.exception() is None]
+            if found:
+                begin_ns, end_ns = min(one.first_ns for one in found), max(one.last_ns for one in found)
+                self._windows = plan(begin_ns, end_ns, sum(one.ops for one in found))
+            self._compare_all(decoding)
+        elif self._decode_server(server):
+            if self._is_alone():
+                self._compare_all(decoding)  # its own report tells of the threads
+                self._find_threads(server)
+            else:
+                self._find_threads(server)
+                self._compare_all(decoding)
+        self._pool.finish(self._comparing.values())
 
-    # --- What happens when a task is done ---
+    def _tell(self, future: Future[Any], what: str) -> None:
+        future.add_done_callback(lambda done: None if done.exception() else self._step(what))
 
-    def _server_decoded(self, server: Point, decode: Decode) -> None:
-        self._decoded(decode, f"server {server.name}")
+    def _decode_server(self, server: Point) -> bool:
+        store, pool = self._store, self._pool
+        captured = sorted({address for point in self._captured for address in point.addresses})
+        what = f"server {server.name}"
+        try:
+            if sum(one.size_bytes for one in server.files) < self._asked.whole_bytes:
+                told = store, server.name, server.files, captured
+                decode = pool.result(pool.submit(decode_point, *told, priority=_SERVER_FIRST))
+            else:
+                decode = decode_in_slices(pool, store, server, self._problem, self._step, captured, _SERVER_FIRST)
+        except TaskFailed as problem:
+            self._problem(what, str(problem), "the whole comparison")
+            return False
+        self._decoded(decode)
+        self._step(f"decoded {what}")
         self._server = decode
         self._callers = callers_of(decode.shards, server.addresses)
         self._kept = kept_names(self._names())
         self._windows = plan(decode.first_ns, decode.last_ns, decode.ops)
         if not decode.shards:
-            self._problem(f"server {server.name}", "no NFS operation is in its capture", "the whole comparison")
+            self._problem(what, "no NFS operation is in its capture", "the whole comparison")
+        return bool(decode.shards)
+
+    def _find_threads(self, server: Point) -> None:
+        if self._server is None or self._windows is None:
             return
-        in_stretches = InStretches(self._pool, self._store, decode, self._windows, server.addresses, _SERVER_FIRST)
-        self._stretches = in_stretches.begin(self._wide_found, self._wide_failed)
-        if len(self._callers.names) == 1:
-            self._compare_all()  # its own report tells of the threads
+        told = self._pool, self._store, self._server, self._windows, server.addresses, _SERVER_FIRST
+        try:
+            found, self._shares = find_threads(*told)
+        except TaskFailed as problem:
+            self._problem("threads of the server", str(problem), "waits for a thread over all clients")
+            return
+        self._tasks["done"] += 1
+        self._server_model = model.Server(
+            name=server.name,
+            addresses=list(server.addresses),
+            clients=len(self._callers.names),
+            clients_not_captured=self._not_captured(),
+            ops=sum(one.ops for one in found.windows),
+            inflight=found.inflight,
+            windows=found.windows,
+            phases=found.phases,
+        )
+        self._step("found the server's threads")
 
-    def _client_decoded(self, point: Point) -> Callable[[Decode], None]:
-        def done(decode: Decode) -> None:
-            self._decoded(decode, point.name)
-            self._clients[point.name] = decode
-            if self._is_ready:
-                self._compare(point.name, point.addresses, decode)
-            self._without_server()
-
-        return done
-
-    def _client_failed(self, name: str, state: str = "failed") -> Callable[[str], None]:
-        def failed(why: str) -> None:
-            self._failed[name] = self._problem(name, why, "this client is not compared"), state
-            self._without_server()
-
-        return failed
-
-    def _without_server(self) -> None:
-        """When the last client is decoded it is known which time there is, where no capture of the server says it."""
-        found = self._clients.values()
-        if self._points.server is None and len(found) + len(self._failed) == len(self._captured) and found:
-            begin_ns, end_ns = min(one.first_ns for one in found), max(one.last_ns for one in found)
-            self._windows = self._windows or plan(begin_ns, end_ns, sum(one.ops for one in found))
-            self._compare_all()
-
-    def _decoded(self, decode: Decode, what: str) -> None:
+    def _decoded(self, decode: Decode) -> None:
         self._tasks["cached" if decode.cached else "done"] += 1
         self._problems += decode.problems
-        self._step(f"decoded {what}")
+
+    def _compare_all(self, decoding: Mapping[Future[Decode], Point]) -> None:
+        """Those without a capture of their own, and each of the others when it is decoded."""
+        if self._server is not None:
+            for name, addresses in self._others():
+                self._compare(name, addresses, None)
+        for future in self._pool.as_done(decoding):
+            point = decoding[future]
+            if (problem := future.exception()) is not None:
+                self._client_failed(point.name, str(problem))
+                continue
+            self._clients[point.name] = future.result()
+            self._decoded(future.result())
+            self._compare(point.name, point.addresses, future.result())
+
+    def _client_failed(self, name: str, why: str, state: str = "failed") -> None:
+        self._failed[name] = self._problem(name, why, "this client is not compared"), state
 
     def _compare(self, name: str, addresses: Sequence[str], client: Decode | None) -> None:
         server, windows = self._server, self._windows
@@ -179,7 +209,7 @@ class Run:
             # A capture with one client is compared as a whole, as `nfslat SERVER CLIENT` does.
             rows = list(range(len(server.shards))) if alone else self._callers.rows(addresses)
             if not rows:
-                self._client_failed(name)("the server's capture shows nothing of it")
+                self._client_failed(name, "the server's capture shows nothing of it")
                 return
         asked = self._asked
         request = Request(
@@ -196,48 +226,22 @@ class Run:
             kept=self._kept[name] if asked.keep_reports else None,
         )
         self._requests[name] = request
-        shares = [] if alone else [self._pool.depend(Stretch.of_client, one, rows) for one in self._stretches]
-        failed = self._client_failed(name, "client only" if server is None else "failed")
-        self._pool.submit(self._compared, failed, compare_client, self._store, request, windows, *shares)
+        shares = None if alone else self._shares
+        self._comparing[name] = self._pool.submit(compare_client, self._store, request, windows, shares, rows)
+        self._tell(self._comparing[name], f"compared {name}")
 
-    def _compared(self, summary: ClientSummary) -> None:
-        self._tasks["done"] += 1
-        self._summaries.append(summary)
-        self._step(f"compared {summary.name}")
-
-    def _wide_found(self, found: Wide) -> None:
-        self._tasks["done"] += 1
-        server = self._points.server
-        if server is None:
-            return
-        self._server_model = model.Server(
-            name=server.name,
-            addresses=list(server.addresses),
-            clients=len(self._callers.names),
-            clients_not_captured=self._not_captured(),
-            ops=sum(one.ops for one in found.windows),
-            inflight=found.inflight,
-            windows=found.windows,
-            phases=found.phases,
-        )
-        self._step("found the server's threads")
-        self._compare_all()
-
-    def _wide_failed(self, why: str) -> None:
-        self._problem("threads of the server", why, "waits for a thread over all clients")
-        self._stretches = []
-        self._compare_all()
-
-    def _compare_all(self) -> None:
-        """All clients that are there by now; the others follow when they are decoded."""
-        if self._is_ready:
-            return
-        self._is_ready = True
-        for name, addresses in self._others():
-            self._compare(name, addresses, None)
-        for point in self._captured:
-            if point.name in self._clients:
-                self._compare(point.name, point.addresses, self._clients[point.name])
+    def _summaries(self) -> list[ClientSummary]:
+        """Of those that are compared by now; the others have failed."""
+        found = []
+        for name, future in sorted(self._comparing.items()):
+            if not future.done():
+                continue
+            if (problem := future.exception()) is None:
+                found.append(future.result())
+            else:
+                self._client_failed(name, str(problem), "client only" if self._server is None else "failed")
+        self._tasks["done"] += len(found)
+        return found
 
     def _names(self) -> list[str]:
         return [*(one.name for one in self._captured), *(name for name, _ in self._others())]
@@ -278,9 +282,9 @@ class Run:
 
     # --- The report ---
 
-    def _merged(self, windows: Windows) -> model.Fleet:
+    def _merged(self, windows: Windows, summaries: Sequence[ClientSummary]) -> model.Fleet:
         server, at = self._server, self._points.server
-        found = comparison.compare(sorted(self._summaries, key=lambda one: one.name), self._server_model, windows)
+        found = comparison.compare(summaries, self._server_model, windows)
         compared = [dataclasses.replace(one, command=self._command(one)) for one in found.clients]
         clients = [*compared, *(not_compared(name, *self._failed[name]) for name in sorted(self._failed))]
         if self._asked.keep_reports:

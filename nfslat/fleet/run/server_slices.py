@@ -1,99 +1,57 @@
-"""A server's capture that is too large for one task -> tasks that decode it in slices, each when it is possible."""
+"""A server's capture that is too large for one task -> tasks that split it, and decode it in slices."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
-from typing import Any
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 from nfslat.fleet.run import sliced
 from nfslat.fleet.run.points import Point
-from nfslat.fleet.run.pool import Pool
+from nfslat.fleet.run.pool import Pool, TaskFailed
 from nfslat.fleet.run.shards import Decode
-from nfslat.fleet.run.sliced import PlaceDone, SplitDone
 from nfslat.fleet.run.store import Store
 
-_PRIORITY = 10  # everything waits for it
+T = TypeVar("T")
 
 
-@dataclass
-class InSlices:
-    """`done` gets what `nfslat.fleet.run.shards.decode_point` gives, or `failed` why there is nothing."""
+def decode_in_slices(
+    pool: Pool,
+    store: Store,
+    server: Point,
+    problem: Callable[[str, str, str], object],
+    step: Callable[[str], None],
+    captured: Collection[str] | None,
+    priority: int,
+) -> Decode:
+    """What `nfslat.fleet.run.shards.decode_point` gives. Raises ``TaskFailed`` where there is nothing.
 
-    pool: Pool
-    store: Store
-    server: Point
-    done: Callable[[Decode], None]
-    failed: Callable[[str], None]
-    problem: Callable[[str, str, str], object]  # what, why, and what the report lacks for it
-    step: Callable[[str], None]
-    captured: Collection[str] | None = None  # see `nfslat.fleet.run.shards.decode_point`
-    _since_ns: int = 0
-    _splits: dict[int, SplitDone] = field(default_factory=dict)
-    _places: dict[int, PlaceDone] = field(default_factory=dict)
-    _left: int = 0  # tasks that split and are not done
+    `problem` is told what is missing, why, and what the report lacks for it.
+    """
 
-    def begin(self) -> None:
-        """Submit the first task."""
-        self._parts = sliced.groups(self.server.files)
-        self._count = sliced.slices(self.server.files)
-        self._submit(self._begins, self.failed, sliced.begins_ns, self.server.files)
+    def submit(function: Callable[..., T], *given: Any) -> Future[T]:
+        return pool.submit(function, *given, priority=priority)
 
-    def _submit(
-        self, done: Callable[[Any], None], failed: Callable[[str], None], function: Callable[..., Any], *given: Any
-    ) -> None:
-        self.pool.submit(done, failed, function, *given, priority=_PRIORITY)
-
-    def _begins(self, since_ns: int) -> None:
-        self._since_ns = since_ns
-        told = self.store, self.server.name, self._parts, self._count, since_ns, self.captured
-        self._submit(self._looked, lambda _: self._looked(None), sliced.kept, *told)
-
-    def _looked(self, kept: Decode | None) -> None:
-        if kept is not None:
-            self.done(kept)
-            return
-        self._left = len(self._parts)
-        for number, files in enumerate(self._parts):
-            self._submit(
-                self._split(number), self._lost(number), sliced.split_some, self.store, self.server.name, files,
-                self._count, self._since_ns,
-            )  # fmt: skip
-
-    def _split(self, number: int) -> Callable[[SplitDone], None]:
-        def done(found: SplitDone) -> None:
-            self._splits[number] = found
-            self.step(f"split part {number + 1} of {len(self._parts)} of the server's capture")
-            self._one_less()
-
-        return done
-
-    def _lost(self, number: int) -> Callable[[str], None]:
-        def failed(why: str) -> None:
-            self.problem(f"part {number + 1} of the server's capture", why, "the time in it is missing")
-            self._one_less()
-
-        return failed
-
-    def _one_less(self) -> None:
-        self._left -= 1
-        if self._left:
-            return
-        splits = [self._splits[number] for number in sorted(self._splits)]
-        if not splits:
-            self.failed("none of its files can be read")
-            return
-        for place in range(self._count):
-            self._submit(
-                self._decoded(place, splits), self.failed, sliced.decode_place, self.store, splits, place, self.captured
-            )
-
-    def _decoded(self, place: int, splits: list[SplitDone]) -> Callable[[PlaceDone], None]:
-        def done(found: PlaceDone) -> None:
-            self._places[place] = found
-            self.step(f"decoded slice {len(self._places)} of {self._count} of the server's capture")
-            if len(self._places) == self._count:
-                places = [self._places[one] for one in range(self._count)]
-                self._submit(self.done, self.failed, sliced.gather, self.store, splits, places)
-
-        return done
+    parts, count = sliced.groups(server.files), sliced.slices(server.files)
+    since_ns = pool.result(submit(sliced.begins_ns, server.files))
+    try:
+        kept = pool.result(submit(sliced.kept, store, server.name, parts, count, since_ns, captured))
+    except TaskFailed:
+        kept = None
+    if kept is not None:
+        return kept
+    splits = []
+    splitting = [submit(sliced.split_some, store, server.name, files, count, since_ns) for files in parts]
+    for number, one in enumerate(splitting, 1):
+        try:
+            splits.append(pool.result(one))
+            step(f"split part {number} of {len(parts)} of the server's capture")
+        except TaskFailed as lost:
+            problem(f"part {number} of the server's capture", str(lost), "the time in it is missing")
+    if not splits:
+        raise TaskFailed("none of its files can be read")
+    places = []
+    for place in [submit(sliced.decode_place, store, splits, at, captured) for at in range(count)]:
+        places.append(pool.result(place))
+        step(f"decoded slice {len(places)} of {count} of the server's capture")
+    return pool.result(submit(sliced.gather, store, splits, places))

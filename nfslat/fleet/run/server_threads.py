@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.run import stretches
+from nfslat.fleet.run.kept import Kept, keep
 from nfslat.fleet.run.pool import Pool
 from nfslat.fleet.run.shards import Decode, read_shard
 from nfslat.fleet.run.store import Store
 from nfslat.fleet.run.stretches import Cut
-from nfslat.fleet.run.threads import Stretch, Wide, find_all, find_stretch, wide_of
+from nfslat.fleet.run.threads import Stretch, Wide, find_all, find_stretch, server_wide, wide_of
 from nfslat.inflight.all_clients import ServerWide
-from nfslat.model.decoded import Decoded
+from nfslat.model.tables import I32, I64
 
 
 @dataclass(frozen=True)
@@ -29,45 +32,63 @@ class _Plan:
     last: bool
 
 
+@dataclass(frozen=True, eq=False)
+class _Waits:
+    """A stretch without its columns, which are in a file: shard after shard the rows of each, and then each column."""
+
+    stretch: Stretch
+    name: str
+    begins: I64  # of each shard in a column, and where the last one ends
+    columns: int  # where nothing limits the threads the others are the first one
+
+    def of_client(self, store: Store, shards: Sequence[int]) -> Stretch:
+        """With the columns of the ops of some shards, in the order of their calls' first frames."""
+        rows: I32 = self._read(store, shards, 0, np.int32)
+        order = np.argsort(rows) if len(shards) > 1 else np.arange(len(rows))
+        begins = [int(self.begins[-1]) * (4 + 8 * at) for at in range(self.columns)]
+        found: list[I64] = [self._read(store, shards, begin, np.int64)[order] for begin in begins]
+        queue, least, most = found if self.columns > 1 else found * 3
+        load = replace(self.stretch.load, queue_ns=queue, queue_with_least_ns=least, queue_with_most_ns=most)
+        return replace(self.stretch, load=load)
+
+    def _read(self, store: Store, shards: Sequence[int], begin: int, kind: type[np.signedinteger[Any]]) -> Any:
+        size = np.dtype(kind).itemsize
+        spans = [(begin + self.begins[at : at + 2] * size).tolist() for at in shards]
+        return np.frombuffer(b"".join(store.own.read(self.name, *span) for span in spans), dtype=kind)
+
+
 @dataclass(frozen=True)
-class InStretches:
-    """A decoded capture of the server, and the `windows` of its time."""
+class Shares:
+    """What the server's threads did, for each client its part."""
 
-    pool: Pool
-    store: Store
-    decode: Decode
-    windows: Windows
-    servers: Sequence[str]
-    priority: int
+    kept: Kept  # a list of `_Waits`
 
-    def begin(self, done: Callable[[Wide], None], failed: Callable[[str], None]) -> list[Any]:
-        """Submit all tasks. What comes back stands for a `Stretch` each, with the rows of all shards."""
-        decode = self.decode
-        some = stretches.stretches(self.windows, decode.ops)
-        groups = stretches.groups(decode.shards)
-        cuts = [
-            self._depend(stretches.cut, self.store, [decode.shards[at].name for at in group], decode.facts, some)
-            for group in groups
-        ]
-        counts = [self._depend(Cut.counts, one) for one in cuts]
-        found = []
-        for at, windows in enumerate(some):
-            plan = _Plan(
-                decode.facts,
-                tuple(map(tuple, groups)),
-                windows,
-                tuple(self.servers),
-                at == 0,
-                at == len(some) - 1,
-            )
-            pieces = [self._depend(Cut.piece, one, at) for one in cuts]
-            found.append(self._depend(_find, self.store, plan, *counts, *pieces))
-        small = [self._depend(Stretch.small, one) for one in found]
-        self.pool.submit(done, failed, _wide, self.windows, *small, priority=self.priority)
-        return found
+    def of_client(self, store: Store, shards: Sequence[int]) -> ServerWide:
+        """For the ops of some shards."""
+        return server_wide([one.of_client(store, shards) for one in self.kept.value()])
 
-    def _depend(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        return self.pool.depend(function, *arguments, priority=self.priority)
+
+def find_threads(
+    pool: Pool, store: Store, decode: Decode, windows: Windows, servers: Sequence[str], priority: int
+) -> tuple[Wide, Shares]:
+    """Of a decoded capture of the server, and the `windows` of its time. Raises ``TaskFailed``."""
+    some = stretches.stretches(windows, decode.ops)
+    groups = stretches.groups(decode.shards)
+    cutting = [
+        pool.submit(
+            stretches.cut, store, [decode.shards[at].name for at in group], decode.facts, some, priority=priority
+        )
+        for group in groups
+    ]
+    cuts = [pool.result(one) for one in cutting]
+    counts = [counted for counted, _ in cuts]
+    finding = []
+    for at, of in enumerate(some):
+        plan = _Plan(decode.facts, tuple(map(tuple, groups)), of, tuple(servers), at == 0, at == len(some) - 1)
+        pieces = [kept[at] for _, kept in cuts]
+        finding.append(pool.submit(_find, store, plan, counts, pieces, priority=priority))
+    found: list[_Waits] = [pool.result(one) for one in finding]
+    return wide_of([one.stretch for one in found], windows), Shares(keep(found, store))
 
 
 def for_client(
@@ -79,19 +100,21 @@ def for_client(
     return find_all(parts, of_all, windows, frozenset(servers)).for_parts(rows)
 
 
-def _find(store: Store, plan: _Plan, *given: Any) -> Stretch:
-    """`given`: the counts of all cuts, then the piece that each has of this stretch."""
-    half = len(given) // 2
-    facts = _facts(store, plan.facts)
-    hidden = stretches.hidden_of(given[:half], facts)
-    piece = stretches.put_together(given[half:], facts, plan.groups)
-    return find_stretch(piece, hidden, plan.windows, frozenset(plan.servers), first=plan.first, last=plan.last)
-
-
-def _facts(store: Store, name: str) -> Decoded:
+def _find(store: Store, plan: _Plan, counts: Sequence[Cut], pieces: Sequence[Kept]) -> _Waits:
+    """`counts` of all cuts, and the piece that each has of this stretch."""
     with store.scratch() as scratch:
-        return read_shard(store, name, scratch)[1]
-
-
-def _wide(windows: Windows, *found: Stretch) -> Wide:
-    return wide_of(found, windows)
+        facts = read_shard(store, plan.facts, scratch)[1]
+    hidden = stretches.hidden_of(counts, facts)
+    piece = stretches.put_together([one.value() for one in pieces], facts, plan.groups)
+    found = find_stretch(piece, hidden, plan.windows, frozenset(plan.servers), first=plan.first, last=plan.last)
+    load = found.load
+    columns = [load.queue_ns, load.queue_with_least_ns, load.queue_with_most_ns]
+    if all(one is load.queue_ns for one in columns):
+        columns = columns[:1]
+    rows = np.concatenate([np.zeros(0, dtype=np.int32), *found.rows])
+    name = store.new()
+    with store.own.writing(name) as out:
+        for column in (rows, *(one[rows] for one in columns)):
+            out.write(column.data)
+    begins = np.cumsum([0, *map(len, found.rows)])
+    return _Waits(found.small(), name, begins, len(columns))

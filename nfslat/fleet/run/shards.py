@@ -289,7 +289,7 @@ def _open(
 
 
 def _write(store: Store, name: str, decoded: Decoded, source: Source) -> None:
-    if store.near:  # as this run reads it: several times, and at no cost
+    if store.near and store.is_twice:  # as this run reads it: several times, and at no cost
         with Store(store.near).writing(name) as out:
             write((source, decoded), out)
     if store.kept:  # as the next one does, or the user

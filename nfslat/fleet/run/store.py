@@ -35,6 +35,17 @@ class Store:
     url: str
     kept: bool = True  # False: it goes with the run, so nothing of it is found again
     near: str = ""  # folder of the run's own, which all workers see and nobody else does; "": there is none
+    is_twice: bool = True  # what is kept is there, too
+    work: str = "work"  # folder for what tasks leave for each other, which goes with the run
+
+    @property
+    def own(self) -> Store:
+        """Where that folder is."""
+        return Store(self.near) if self.near else self
+
+    def new(self) -> str:
+        """A name in it that nothing else has."""
+        return f"{self.work}/{uuid.uuid4().hex}"
 
     @property
     def is_local(self) -> bool:
@@ -135,12 +146,21 @@ class Store:
         fs, path = fsspec.core.url_to_fs(self.place(name))
         return bool(fs.exists(path))
 
+    def read(self, name: str, begin: int = 0, end: int | None = None) -> bytes:
+        """Some of its bytes."""
+        if self.is_local:
+            with open(self.place(name), "rb") as file:
+                file.seek(begin)
+                return file.read(-1 if end is None else end - begin)
+        fs, path = fsspec.core.url_to_fs(self.place(name))
+        return bytes(fs.cat_file(path, start=begin, end=end))
+
     def remove(self, names: Iterable[str]) -> None:
-        """Take them away, as far as they are there."""
+        """Take them away, as far as they are there, and what is in them."""
         for name in names:
             with contextlib.suppress(Exception):  # each file system has its own
                 fs, path = fsspec.core.url_to_fs(self.place(name))
-                fs.rm(path)
+                fs.rm(path, recursive=True)
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:

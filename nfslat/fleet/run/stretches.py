@@ -18,6 +18,7 @@ import numpy as np
 from nfslat.decode.xid_gaps import missing_calls
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.run.joined import joined, slim
+from nfslat.fleet.run.kept import Kept, keep
 from nfslat.fleet.run.shards import Shard, read_shard
 from nfslat.fleet.run.store import Store
 from nfslat.inflight.levels import hidden_share
@@ -48,10 +49,6 @@ class Cut:
     pieces: tuple[Piece, ...]
     states: Counter[State]
     missing: int  # calls that gaps in the XIDs show
-
-    def piece(self, at: int) -> Piece:
-        """That of one stretch."""
-        return self.pieces[at]
 
     def counts(self) -> Cut:
         """The same without its pieces."""
@@ -84,11 +81,12 @@ def groups(shards: Sequence[Shard]) -> list[list[int]]:
     return out
 
 
-def cut(store: Store, names: Sequence[str], facts: str, some: Sequence[Windows]) -> Cut:
-    """Shards of a server's capture, by their names."""
+def cut(store: Store, names: Sequence[str], facts: str, some: Sequence[Windows]) -> tuple[Cut, list[Kept]]:
+    """Shards of a server's capture, by their names: what is counted of them, and where their pieces are kept."""
     with store.scratch() as scratch:
         parts, of_all = slimmed(store, names, facts, scratch)
-    return cut_parts(parts, of_all, some)
+    found = cut_parts(parts, of_all, some)
+    return found.counts(), [keep(one, store) for one in found.pieces]
 
 
 def slimmed(store: Store, names: Sequence[str], facts: str, scratch: Path) -> tuple[list[Decoded], Decoded]:
