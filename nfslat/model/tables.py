@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -73,22 +73,26 @@ class Miss(IntEnum):
     AMBIGUOUS = 5  # several candidates, and nothing to tell them apart
 
 
+@cache  # asked for each of many small tables
+def _columns(table: type[Table]) -> list[tuple[str, Any]]:
+    """Names and dtypes of its columns."""
+    types = ((field.name, _DTYPES.get(str(field.type))) for field in dataclasses.fields(table))
+    return [(name, want) for name, want in types if want is not None]
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """Columns of equal length; subclasses name them. Raises ``ValueError`` on a wrong dtype or length."""
 
     def __post_init__(self) -> None:
         rows = None
-        for field in dataclasses.fields(self):
-            column = getattr(self, field.name)
-            want = _DTYPES.get(str(field.type))
-            if want is None:
-                continue
+        for name, want in _columns(type(self)):
+            column = getattr(self, name)
             if not isinstance(column, np.ndarray) or column.dtype != want:
-                raise ValueError(f"{type(self).__name__}.{field.name}: {want.__name__} column expected")
+                raise ValueError(f"{type(self).__name__}.{name}: {want.__name__} column expected")
             rows = len(column) if rows is None else rows
             if column.ndim != 1 or len(column) != rows:
-                raise ValueError(f"{type(self).__name__}.{field.name}: {rows} rows expected")
+                raise ValueError(f"{type(self).__name__}.{name}: {rows} rows expected")
             column.setflags(write=False)
 
     def __len__(self) -> int:
@@ -102,7 +106,7 @@ class Table:
     @classmethod
     def columns(cls) -> list[str]:
         """Names of the columns."""
-        return [f.name for f in dataclasses.fields(cls) if str(f.type) in _DTYPES]
+        return [name for name, _ in _columns(cls)]
 
     @classmethod
     def with_nulls(cls, rows: int, **known: Any) -> Self:
