@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -73,11 +73,15 @@ class Miss(IntEnum):
     AMBIGUOUS = 5  # several candidates, and nothing to tell them apart
 
 
-@cache  # asked for each of many small tables
+_COLUMNS: dict[type, list[tuple[str, Any]]] = {}  # asked for each of many small tables
+
+
 def _columns(table: type[Table]) -> list[tuple[str, Any]]:
     """Names and dtypes of its columns."""
-    types = ((field.name, _DTYPES.get(str(field.type))) for field in dataclasses.fields(table))
-    return [(name, want) for name, want in types if want is not None]
+    if table not in _COLUMNS:
+        types = ((field.name, _DTYPES.get(str(field.type))) for field in dataclasses.fields(table))
+        _COLUMNS[table] = [(name, want) for name, want in types if want is not None]
+    return _COLUMNS[table]
 
 
 @dataclass(frozen=True, eq=False)
