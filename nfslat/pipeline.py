@@ -267,8 +267,10 @@ def analyse(
     cannot_tell: str = "",
     missing: Mapping[str, I64] | None = None,
     flying_there: Bool | None = None,
+    of_a_stretch: bool = False,
 ) -> Analysis:
-    """`flying_there` masks the ops that are in flight at the server, where these are more than what is compared;
+    """`of_a_stretch`: it is of a part of the time, as a window is, in which the path may be longer than it was before;
+    `flying_there` masks the ops that are in flight at the server, where these are more than what is compared;
     `others`: what the server did for all its clients, where its side is that of one of several; `cannot_tell`: why
     that is not known; `missing`: the `missing_calls` of each side, where more than the side tells them."""
     server, client = found.server, found.client
@@ -278,7 +280,7 @@ def analyse(
     if missing is None:
         missing = {name: missing_calls(side.decoded) for name, side in (("server", server), ("client", client))}
     waits = retrans_waits_ns(server.decoded, client.decoded, found.matched, found.clock)
-    charges = _charge(found, waits)
+    charges = _charge(found, waits, of_a_stretch=of_a_stretch or found.client.span_ns is not None)
     at_server, at_client = (one_side(side, missing[name]) for name, side in (("server", server), ("client", client)))
     if len(found.matched):
         at_server, at_client = _of_pairs(found, at_server, at_client, flying_there)
@@ -678,7 +680,7 @@ def _at_first(side: OneSide, servers: Sequence[str], flying: Bool) -> OneSide:
     return dataclasses.replace(side, servers=servers, compared=flying & side.ops.spread(is_at(side.ops, servers[0])))
 
 
-def _charge(found: Correlation, waits: tuple[Waits, Waits] | None) -> Charged | None:
+def _charge(found: Correlation, waits: tuple[Waits, Waits] | None, *, of_a_stretch: bool) -> Charged | None:
     """None where the clocks, or what TCP did, are not known."""
     if waits is None or not found.clock.fits or not len(found.matched):
         return None
@@ -691,7 +693,7 @@ def _charge(found: Correlation, waits: tuple[Waits, Waits] | None) -> Charged | 
         waits,
         half_trips_ns(server, client, found.matched, found.clock, pairs),
         numbers=client.ops.spread(pairs.of_client)[found.matched.client] if len(pairs.pairs) > 1 else None,
-        of_a_stretch=found.client.span_ns is not None,
+        of_a_stretch=of_a_stretch,
     )
 
 

@@ -40,18 +40,24 @@ class Made:
 
 def captures_of(made: Made, folder: Path) -> list[Path]:
     """The server's file and the client's."""
-    paths = []
-    for name in ("server", "client"):
-        tcp = Tcp(client=("10.77.0.2", 700), server=("10.77.0.1", 2049))
-        messages = []
-        for begin, end, xid, message in made.sent:
-            first, last = made.servers[xid] if name == "server" else (begin, end)
-            messages += [(first, ">", message), (last, "<", reply(xid))]
-        for t_us, way, message in sorted(messages, key=lambda one: one[0]):
-            tcp.send(t_us / 1000, way, message)
-        paths.append(folder / f"{name}.pcap")
-        write_pcap(paths[-1], tcp.seen_by("client", back_ms=0))
-    return paths
+    return [capture_of(made, folder, name) for name in ("server", "client")]
+
+
+def capture_of(made: Made, folder: Path, side: str) -> Path:
+    """The file of one of them."""
+    tcp = Tcp(client=("10.77.0.2", 700), server=("10.77.0.1", 2049))
+    messages = []
+    for begin, end, xid, message in made.sent:
+        first, last = made.servers[xid] if side == "server" else (begin, end)
+        messages += [(first, ">", message), (last, "<", reply(xid))]
+    for t_us, way, message in sorted(messages, key=lambda one: one[0]):
+        tcp.send(t_us / 1000, way, message)
+    return write_pcap(folder / f"{side}.pcap", tcp.seen_by("client", back_ms=0))
+
+
+def client_ops(made: Made, folder: Path) -> Ops:
+    """What the client's file holds."""
+    return ops_of(capture_of(made, folder, "client"))
 
 
 def ops_of(path: Path) -> Ops:

@@ -37,6 +37,8 @@ class Simulated:
     cwnd: int = 1 << 24
     stop: tuple[float, float] | None = None  # a host does not run: from when on, how long
     stopped: str = "client"
+    far: tuple[float, float, float] = (0.0, 0.0, 0.0)  # from when to when the path is longer, and its delay then
+    narrow: tuple[float, float, float] = (0.0, 0.0, 0.0)  # from when to when it has a rate, and that, Mbit/s
     seed: int = 1
     lines: list[str] = field(default_factory=list)
     lost: int = 0
@@ -64,6 +66,12 @@ class Simulated:
         sent_times: dict[int, list[float]] = {}
         arrived_times: dict[int, list[float | None]] = {}
 
+        def delay(t: float) -> float:
+            return self.far[2] if self.far[0] <= t < self.far[1] else self.delay_ms
+
+        def rate(t: float) -> float | None:
+            return self.narrow[2] if self.narrow[0] <= t < self.narrow[1] else self.mbit
+
         def awake(t: float, side: str = "client") -> float:
             """When a host takes what comes at t."""
             stops = self.stop is not None and side == self.stopped and self.stop[0] <= t < sum(self.stop)
@@ -71,8 +79,9 @@ class Simulated:
 
         def carry(t: float) -> float:
             nonlocal line_free, last_reply
-            line_free = max(line_free, t) + (self.segment * 8 / self.mbit / 1000 if self.mbit else 0.0)
-            last_reply = max(last_reply, line_free + self.delay_ms + rng.uniform(0, self.jitter_ms))
+            mbit = rate(t)
+            line_free = max(line_free, t) + (self.segment * 8 / mbit / 1000 if mbit else 0.0)
+            last_reply = max(last_reply, line_free + delay(t) + rng.uniform(0, self.jitter_ms))
             return awake(last_reply)
 
         def pump(t: float) -> None:
@@ -108,7 +117,7 @@ class Simulated:
                 elif made < self.ops:
                     made += 1
                     xid = next(xids)
-                    last_call = max(last_call, t + self.delay_ms + rng.uniform(0, self.jitter_ms))
+                    last_call = max(last_call, t + delay(t) + rng.uniform(0, self.jitter_ms))
                     last_call = awake(last_call, "server")
                     self.lines.append(f"{t:.6f} > {last_call:.6f} READ {xid} {8192 * xid} {self.size}")
                     at(last_call + rng.expovariate(1 / self.service_ms), "ready", xid)
@@ -119,8 +128,8 @@ class Simulated:
                 key = (int(arguments[0]), int(arguments[1]))
                 came.add(key)
                 ack = t + 0.01
-                at(ack + self.delay_ms, "acked", *key)
-                self.lines.append(f"{ack:.6f} > {ack + self.delay_ms:.6f} ack")
+                at(ack + delay(ack), "acked", *key)
+                self.lines.append(f"{ack:.6f} > {ack + delay(ack):.6f} ack")
                 # In order, message by message.
                 while delivered < len(order) and order[delivered] in came:
                     xid, piece = order[delivered]

@@ -30,6 +30,7 @@ from nfslat.select import Filters
 from nfslat.wire.charges import rate
 from nfslat.wire.charges.analysis import NET, Charged, charge
 from nfslat.wire.charges.claims import WAITS, Claims, Pair, charged, exclusive, overlapping
+from nfslat.wire.charges.late import Late
 from nfslat.wire.charges.places import PLACES, place
 from nfslat.wire.charges.rate import Plateau, packet_bytes
 from nfslat.wire.charges.sending import InFront, socket_claims
@@ -472,7 +473,7 @@ def test_packets_that_were_merged() -> None:
 def test_merged_packets_at_random_are_no_full_path(seed: int) -> None:
     """However wide the windows: random arrivals are uneven by more than a few packets, those of a shaper are not."""
     rng, packet, stretch, count = np.random.default_rng(seed), 14_480, 10 * MS, 400
-    waits = rate._Waits(np.zeros(1, dtype=np.int64), np.full(1, 50 * MS), np.ones(1, dtype=np.int64), 0)
+    waits = Late(np.zeros(1, dtype=np.int64), np.full(1, 50 * MS), np.ones(1, dtype=np.int64), 0)
     queues = rate._Queues(np.zeros(1, dtype=np.int64), np.full(1, count * stretch))
     for packets, is_full in ((rng.poisson(8, count), False), (8 + rng.integers(-1, 2, count), True)):
         loads = Loads(

@@ -83,6 +83,19 @@ def test_a_cause_that_ends_again_is_dated_at_both_its_ends(begins: float, share:
     assert abs(found[1] - before - during) <= 40
 
 
+@pytest.mark.parametrize("during", [300, 500])
+def test_a_spell_with_few_ops_and_most_of_the_time_is_dated(during: int) -> None:
+    """Who waits for slow replies sends few calls: a path that is 60 ms longer for 5 or 8 % of the ops has most of
+    the time."""
+    usual: dict[str, Any] = {"threads": 32, "workers": 8, "law": "exponential", "think_ns": 4 * MS}
+    first, last = simulate(**usual, count=2_500), simulate(**usual, count=3_000, seed=3)
+    slow = simulate(**usual | {"network_ns": 60 * MS}, count=during, seed=2)
+    found = _changes(one_after_another(first, slow, last))
+    assert len(found) == 2
+    assert abs(found[0] - 2_500) <= 20
+    assert abs(found[1] - 2_500 - during) <= 20
+
+
 @given(st.lists(st.integers(0, 10**10), min_size=1, max_size=2_000), st.integers(1, 50))
 def test_phases_are_few_and_in_order(times: list[int], often: int) -> None:
     """Whatever the times are, rows are inside, ascending, and no more than a reader can take."""

@@ -358,7 +358,7 @@ def test_more_events_than_are_kept(tmp_path: Path) -> None:
     tcp.again(230, *lost)
     tcp.send(240, "<", wire.reply(2, wire.read3(512)))
     server, client = _decoded(tmp_path, tcp.seen_by("server", without=lost), tcp.seen_by("client"))
-    none = TcpEvents.from_columns({name: [] for name in TcpEvents.columns()})
+    none = TcpEvents.empty()
     client = replace(client, details=replace(client.details, events=none, events_dropped=1))
     call, _ = _both(server, client)
     assert (call.sent_again, call.lost_bytes) == (Amount(1, None, len(lost[0].data)), len(lost[0].data))

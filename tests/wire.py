@@ -320,7 +320,11 @@ class Udp(_Flow):
         return out
 
 
-_address = cache(ipaddress.ip_address)  # of the same few for each packet
+@cache  # of the same few for each packet
+def _addresses(ends: tuple[tuple[str, int], tuple[str, int]]) -> tuple[int, bytes]:
+    """Which version of IP they are of, and both as a header has them."""
+    source, destination = (ipaddress.ip_address(host) for host, _ in ends)
+    return source.version, source.packed + destination.packed
 
 
 def _ns(ms: float) -> int:
@@ -331,15 +335,15 @@ def _ip(
     ends: tuple[tuple[str, int], tuple[str, int]], protocol: int, ident: int, payload: bytes, mtu: int = 0xFFFF
 ) -> list[bytes]:
     """`payload` in one IP packet, or in fragments that fit `mtu`."""
-    src, dst = (_address(host) for host, _ in ends)
-    step = (mtu - 20 - 28 * (src.version == 6)) // 8 * 8
-    whole = len(payload) + (20 if src.version == 4 else 0) <= mtu
+    version, addresses = _addresses(ends)
+    step = (mtu - 20 - 28 * (version == 6)) // 8 * 8
+    whole = len(payload) + (20 if version == 4 else 0) <= mtu
     pieces = [payload] if whole else [payload[at : at + step] for at in range(0, len(payload), step)]
     out, at = [], 0
     for piece in pieces:
         more = at + len(piece) < len(payload)
         extension = b""
-        if src.version == 4:
+        if version == 4:
             where = at // 8 | (0x2000 if more else 0)
             head = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(piece), ident & 0xFFFF, where, 64, protocol, 0)
         else:
@@ -347,15 +351,18 @@ def _ip(
                 extension = struct.pack(">BBHI", protocol, 0, at | more, ident)
             following = protocol if whole else 44
             head = struct.pack(">IHBB", 6 << 28, len(extension) + len(piece), following, 64)
-        out.append(head + src.packed + dst.packed + extension + piece)
+        out.append(b"".join((head, addresses, extension, piece)))
         at += step
     return out
 
 
+_MACS = bytes.fromhex("020000000001 020000000002")
+
+
 def _ethernet(ip: bytes, vlan: int | None) -> bytes:
-    kind = struct.pack(">H", 0x0800 if ip[0] >> 4 == 4 else 0x86DD)
+    kind = b"\x08\x00" if ip[0] >> 4 == 4 else b"\x86\xdd"
     tag = b"" if vlan is None else struct.pack(">HH", 0x8100, vlan)
-    return bytes.fromhex("020000000001 020000000002") + tag + kind + ip
+    return b"".join((_MACS, tag, kind, ip))
 
 
 def doubled(seen: list[Seen], apart_us: float, *, size: int = 0x10000) -> list[Seen]:

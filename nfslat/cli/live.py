@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from nfslat.live.metrics import Metrics
     from nfslat.live.moments import Moments
     from nfslat.live.screen import Screen
-    from nfslat.live.sources.feeds import Feeds
+    from nfslat.live.sources.feeds import Feeds, View
     from nfslat.live.watch import Stretch
 
 DESCRIPTION = """What happens, stretch by stretch, while both captures are being made, or in
@@ -47,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "captures",
         metavar="CAPTURE",
         nargs="*",
-        help="SERVER, then CLIENT: files, FIFOs, one of them -; or one of them, and the other host is inferred",
+        help="SERVER, then CLIENT (or several): files, FIFOs, one of them -; or one of them, and the other host is "
+        "inferred",
     )
     live_hosts.add_arguments(parser)
     parser.add_argument(
@@ -68,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     live_moments.add_arguments(parser)
 
 
-def _metrics(options: argparse.Namespace) -> Metrics | None:
+def _metrics(options: argparse.Namespace, clients: Sequence[str]) -> Metrics | None:
     """Where they were asked for. Raises ``UsageError`` where they cannot be had."""
     if options.metrics is None and options.metrics_port is None:
         return None
@@ -76,7 +79,7 @@ def _metrics(options: argparse.Namespace) -> Metrics | None:
         from nfslat.live.metrics import Metrics
     except ImportError as problem:
         raise UsageError("--metrics needs prometheus_client: pip install 'nfslat[live]'") from problem
-    metrics = Metrics()
+    metrics = Metrics(clients)
     try:
         if options.metrics is not None:
             refuse_other_file(options.metrics)
@@ -132,20 +135,23 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     """Print rows until the captures end."""
     del color
     live_hosts.refuse(options)
-    if not live_hosts.are_hosts(options) and not 0 < len(options.captures) < 3:
-        raise UsageError(
-            f"live takes two captures, SERVER and CLIENT, or one of either host; {len(options.captures)} given"
-        )
+    if not live_hosts.are_hosts(options) and not options.captures:
+        raise UsageError("live takes captures, SERVER and CLIENT, or one of either host; none given")
     from nfslat.decode.workspace import open_workspace
     from nfslat.kernels.compiled import refuse_without
     from nfslat.live.course import followed
-    from nfslat.live.text import Lines
+    from nfslat.live.lag import timed
+    from nfslat.live.text import Lines, ManyLines, words_of
+    from nfslat.live.together import Together, Whole
+    from nfslat.live.turns import Turns
 
     refuse_without("captures are read in stretches by the native decoder")
+    clients = live_hosts.several(options)
     screen = _screen(options, out)
     asked = live_moments.asked(options)
-    metrics = _metrics(options)
-    lines = Lines(width)
+    metrics = _metrics(options, clients)
+    lines = ManyLines(width, clients) if clients else Lines(width)
+    together, turns = Together(clients), Turns()
 
     def say(some: Iterator[str]) -> None:
         if options.json != "-":
@@ -157,38 +163,102 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             sys.stderr.write(f"nfslat: {text}\n")
         say(lines.note(text))
 
+    tried = _Tried(note)
+
+    def add_json(line: str) -> None:
+        def add(to: TextIO) -> None:
+            to.write(line + "\n")
+            to.flush()
+
+        if json_out is not None:
+            tried(f"--json {options.json}", functools.partial(add, json_out))
+
     def handed_on(stretches: Iterator[Stretch], moments: Moments) -> Iterator[Stretch]:
         for stretch in stretches:
             if metrics is not None:
                 metrics.add(stretch.row, stretch.analysis)
                 if options.metrics is not None:
-                    metrics.write(options.metrics)
-            if json_out is not None:
-                json_out.write(stretch.as_json() + "\n")
-                json_out.flush()
+                    tried(f"--metrics {options.metrics}", functools.partial(metrics.write, options.metrics))
+            add_json(stretch.as_json())
             yield stretch
             moments.add(stretch)
             del stretch  # before the next one is made
 
-    with live_hosts.opened(options) as feeds, open_workspace(feeds.paths, engine="native", quiet=True) as work:
-        tell = feeds.speaker if screen is not None else note
-        kept = live_moments.opened(asked, feeds.named(work.sources), work.engine.tools, tell)
-        stretches = handed_on(followed(map(feeds.told, kept.watch), asked.baseline), kept.moments)
+    def whole(some: list[Whole]) -> None:
+        for one in some:
+            say(lines.note(words_of(one)))
+            add_json(one.as_json())
+
+    def printed(stretches: Iterator[Stretch]) -> None:
+        for stretch in stretches:
+            say(lines.of(stretch))
+            if clients:
+                whole(together.add(stretch.row))
+            del stretch
+            if clients:
+                turns.wait()  # or all rows of a file would come in front of those of the next one
+
+    def end() -> None:
+        if screen is None:
+            whole(together.end())
+            say(lines.end())
+        for one in kept:
+            one.end()
+
+    with live_hosts.opened(options) as feeds, contextlib.ExitStack() as stack:
+        kept: list[live_moments.Kept] = []
+
+        def watched(view: View) -> Iterator[Stretch]:
+            work = stack.enter_context(open_workspace(view.paths, engine="native", quiet=True))
+            tell: Callable[[str], None] = feeds.speaker if screen is not None else note
+            if view.client is not None:
+                tell = _named(tell, view.client)
+            wait = turns.wait if clients else None
+            one = live_moments.opened(
+                asked, view.named(work.sources), work.engine.tools, tell, client=view.client, wait=wait
+            )
+            stack.callback(one.watch.close)
+            kept.append(one)
+            return handed_on(followed(timed(map(view.told, one.watch)), asked.baseline), one.moments)
+
+        all_stretches = [watched(view) for view in feeds.views]
+        live_moments.on_signal(options, kept)
         try:
             if screen is not None:
-                name = " and ".join(source.name for source in feeds.named(work.sources))
-                _show(screen(stretches, name, kept.ask), feeds)
-                kept.end()
-                return 0
-            for stretch in stretches:
-                say(lines.of(stretch))
-                del stretch
+                (stretches,) = all_stretches
+                _show(screen(stretches, feeds.views[0].name, kept[0].ask), feeds)
+            elif clients:
+                turns.run([functools.partial(printed, one) for one in all_stretches])
+            else:
+                printed(all_stretches[0])
         except KeyboardInterrupt:  # as captures that are being made are left
-            say(lines.end())
-            kept.end()
+            end()
             raise
-        finally:
-            kept.watch.close()
-        say(lines.end())
-        kept.end()
+        end()
     return 0
+
+
+class _Tried:
+    """Files of a run of days: a disk that is full does not end it. What goes wrong is said once, until it is well."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._failed: set[str] = set()
+
+    def __call__(self, name: str, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except BrokenPipeError:  # nobody reads any more
+            raise
+        except OSError as problem:
+            if name not in self._failed:
+                self._failed.add(name)
+                self._tell(f"{name}: not written: {problem.strerror}; nfslat goes on")
+        else:
+            if name in self._failed:
+                self._failed.remove(name)
+                self._tell(f"{name}: written again")
+
+
+def _named(tell: Callable[[str], None], client: str) -> Callable[[str], None]:
+    return lambda text: tell(f"{client}: {text}")

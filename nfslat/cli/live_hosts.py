@@ -6,13 +6,14 @@ import argparse
 import contextlib
 import dataclasses
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nfslat.cli import capture as capture_command
 from nfslat.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from nfslat.live.sources.feeds import Feeds
+    from nfslat.live.sources.feeds import Feeds, View
 
 _MAX_CPU = 25  # per cent of a processor
 _OF_HOSTS = ("max_cpu", "force", "only_client", "server_addr", "client_addr", "server_interface", "client_interface")
@@ -23,7 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--server", metavar="HOST", help="capture there by ssh, user@host; iface:eth0 is an interface of this machine"
     )
-    parser.add_argument("--client", metavar="HOST", help="the NFS client, in the same way")
+    parser.add_argument(
+        "--client", metavar="HOST", action="append", help="the NFS client, in the same way; several: repeat it, or A,B"
+    )
     parser.add_argument(
         "--follow", action="store_true", help="the captures grow: files, or folders and patterns of rotated sets"
     )
@@ -48,12 +51,35 @@ def refuse(options: argparse.Namespace) -> None:
             raise UsageError("give captures, or --server and --client to capture there, not both")
         for name in ("server_addr", "client_addr"):
             capture_command.refuse_no_address(options, name)
+        clients = _clients(options)
+        if "" in clients or len(set(clients)) < len(clients):
+            raise UsageError("--client takes each host once")
+        if len(clients) > 1 and options.client_addr:
+            raise UsageError("--client-addr is the address of one client; there are several")
         return
     for name in _OF_HOSTS:
         if getattr(options, name):
             raise UsageError(f"--{name.replace('_', '-')} is about hosts to capture on: --server HOST, --client HOST")
     if options.follow and not options.captures:
         raise UsageError("--follow takes captures that grow")
+
+
+def several(options: argparse.Namespace) -> list[str]:
+    """The clients, where there is more than one. Raises ``UsageError`` for what shows only one."""
+    from nfslat.field.ssh import LOCAL
+
+    hosts = [one.removeprefix(LOCAL) for one in _clients(options)]
+    clients = hosts if are_hosts(options) else options.captures[1:]
+    if len(clients) < 2:
+        return []
+    for name in ("screen", "html", "json_report"):
+        if getattr(options, name):
+            raise UsageError(f"--{name.replace('_', '-')} is about one client; of several, --out has a folder for each")
+    return list(clients)
+
+
+def _clients(options: argparse.Namespace) -> list[str]:
+    return [name for text in options.client or () for name in text.split(",")]
 
 
 @contextlib.contextmanager
@@ -66,7 +92,7 @@ def opened(options: argparse.Namespace) -> Iterator[Feeds]:
     elif options.follow:
         feeds = _followers(options.captures)
     else:
-        feeds = Feeds({}, lambda: None, options.captures)
+        feeds = Feeds(_views(options.captures))
     try:
         yield feeds
     except InputError:  # of a capture that ends, and there may be a reason
@@ -78,15 +104,30 @@ def opened(options: argparse.Namespace) -> Iterator[Feeds]:
         feeds.close()
 
 
+def _views(captures: list[str]) -> list[View]:
+    """Of captures that are read as they are."""
+    from nfslat.live.sources.feeds import View
+
+    server, *clients = captures
+    if len(clients) < 2:
+        return [View({}, captures)]
+    if not Path(server).is_file():
+        raise UsageError(f"{server}: with several clients it is read more than once: give a file, or use --follow")
+    return [View({}, [server, one], client=one) for one in clients]
+
+
 def _streams(options: argparse.Namespace) -> Feeds:
     from nfslat.field.plan import Wanted
     from nfslat.field.ssh import LOCAL
-    from nfslat.live.sources.feeds import Feeds, Speaker
+    from nfslat.live.sources.feeds import Feeds, Speaker, views_of
     from nfslat.live.sources.hosts import Streams
 
-    hosts = {side: name for side in ("server", "client") if (name := getattr(options, side)) is not None}
+    hosts = {} if options.server is None else {"server": options.server}
+    hosts |= {f"client{number if number > 1 else ''}": name for number, name in enumerate(_clients(options), 1)}
     interfaces = {
-        side: name.removeprefix(LOCAL) or None if name.startswith(LOCAL) else getattr(options, f"{side}_interface")
+        side: name.removeprefix(LOCAL) or None
+        if name.startswith(LOCAL)
+        else getattr(options, f"{'server' if side == 'server' else 'client'}_interface")
         for side, name in hosts.items()
     }
     wanted = Wanted(
@@ -105,23 +146,30 @@ def _streams(options: argparse.Namespace) -> Feeds:
     voice = capture_command.voice_of(asked)
     speaker = Speaker(voice.say)
     streams = Streams(wanted, options.max_cpu or _MAX_CPU, dataclasses.replace(voice, say=speaker))
-    feeds = Feeds(streams.feeds, streams.close)
-    feeds.speaker = speaker
-    return feeds
+    names = {side: hosts[side].removeprefix(LOCAL) for side in wanted.clients}
+    return Feeds(views_of(streams.feeds, names), list(streams.feeds.values()), streams.close, speaker)
 
 
 def _followers(captures: list[str]) -> Feeds:
-    from nfslat.live.sources.feeds import Feeds
+    from nfslat.live.sources.feeds import Feeds, views_of
     from nfslat.live.sources.follow import Follower
 
-    sides = ("server", "client")[: len(captures)]
+    server, *clients = captures
     with contextlib.ExitStack() as stack:
         followers = []
-        for side, name in zip(sides, captures, strict=False):
-            followers.append(Follower(side, name))
+
+        def follow(side: str, name: str, readers: int = 1) -> None:
+            followers.append(Follower(side, name, readers))
             stack.callback(followers[-1].close)
+
+        follow("server", server, max(len(clients), 1))
+        for one in clients:
+            follow("client", one)
         ends = stack.pop_all()
-    return Feeds({one.feed.side: one.feed for one in followers}, ends.close)
+    feeds = [one.feed for one in followers]
+    names = {f"client{number}": one for number, one in enumerate(clients)}
+    by_side = dict(zip(["server", *names], feeds, strict=True))
+    return Feeds(views_of(by_side, names), feeds, ends.close)
 
 
 def _a_percentage(text: str) -> int:

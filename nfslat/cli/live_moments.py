@@ -99,8 +99,16 @@ def asked(options: argparse.Namespace) -> Asked:
     return Asked(options, conditions, baseline)
 
 
-def opened(asked: Asked, sources: Sequence[Source], tools: Callable[[], Tools], tell: Callable[[str], None]) -> Kept:
-    """Reading begins. `tell` has a line for the user."""
+def opened(
+    asked: Asked,
+    sources: Sequence[Source],
+    tools: Callable[[], Tools],
+    tell: Callable[[str], None],
+    client: str | None = None,
+    wait: Callable[[], None] | None = None,
+) -> Kept:
+    """Reading begins. `tell` has a line for the user. `client`: which one it is, where there are several; `wait` is
+    called while nothing comes."""
     from nfslat.live.moments import Moments
     from nfslat.live.one import WatchOne
     from nfslat.live.told import Command
@@ -115,6 +123,8 @@ def opened(asked: Asked, sources: Sequence[Source], tools: Callable[[], Tools], 
     moments: list[Moments] = []
 
     def idle() -> None:
+        if wait is not None:
+            wait()
         if is_asked[0]:
             is_asked[0] = False
             moments[0].now()
@@ -135,10 +145,9 @@ def opened(asked: Asked, sources: Sequence[Source], tools: Callable[[], Tools], 
             command=command,
             baseline=asked.baseline,
             tell=tell,
+            client=client,
         )
     )
-    if folder is not None:
-        signal.signal(signal.SIGUSR1, lambda *_: is_asked.__setitem__(0, True))
 
     def end() -> None:
         moments[0].end()
@@ -151,6 +160,17 @@ def opened(asked: Asked, sources: Sequence[Source], tools: Callable[[], Tools], 
         return f"a report on what is kept is written to {folder}"
 
     return Kept(watch, moments[0], end, ask)
+
+
+def on_signal(options: argparse.Namespace, kept: Sequence[Kept]) -> None:
+    """SIGUSR1 writes what is kept, of each of them."""
+
+    def ask(*_: object) -> None:
+        for one in kept:
+            one.ask()
+
+    if options.out is not None:
+        signal.signal(signal.SIGUSR1, ask)
 
 
 def _write(options: argparse.Namespace, watch: Watched, baseline: Baseline | None) -> None:

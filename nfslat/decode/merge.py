@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from nfslat.decode.merge_tables import dropped, empty, merged
+from nfslat.decode.merge_tables import dropped, merged
 from nfslat.model.decoded import IS_KEPT, Decoded
 from nfslat.model.details import no_details
 from nfslat.model.tables import Loose, Ops, State
@@ -102,8 +102,8 @@ def without_messages(decoded: Decoded) -> Decoded:
     zero: dict[str, Any] = dict.fromkeys(OF_MESSAGES, 0)
     return dataclasses.replace(
         decoded,
-        ops=empty(Ops),
-        loose=empty(Loose),
+        ops=Ops.empty(),
+        loose=Loose.empty(),
         details=no_details(),
         repeats=dict.fromkeys(decoded.repeats, 0),
         **zero,

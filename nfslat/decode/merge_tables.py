@@ -218,7 +218,7 @@ class Merger:
             "callers": self._callers(order),
             "files": self._files(ops, names=names, handles=handles),
             "sessions": created,
-            "turns": self._turns() if any(len(part.details.turns) for part in self.parts) else empty(Turns),
+            "turns": self._turns() if any(len(part.details.turns) for part in self.parts) else Turns.empty(),
         }
         found |= {name: sum(getattr(part.details, name) for part in every) for name in dropped()}
         if unknown := {field.name for field in dataclasses.fields(Details)} - found.keys():
@@ -247,7 +247,7 @@ class Merger:
         """A row an op, or none at all."""
         parts = [(part.details.callers.uid, len(part.ops)) for part in self.parts]
         if not any(len(uid) for uid, _ in parts):
-            return empty(Callers)
+            return Callers.empty()
         every = [uid if len(uid) else np.full(rows, NULL32, dtype=np.uint32) for uid, rows in parts]
         return Callers(np.concatenate(every)[order])
 
@@ -335,8 +335,3 @@ def check() -> None:
         rows = {field.name for field in dataclasses.fields(table) if str(field.type) in ("I32", "I16")}
         if not rows - _NO_ROWS <= leads.keys() <= set(table.columns()):
             raise TypeError(f"{table.__name__}: are these rows? {sorted((rows - _NO_ROWS) ^ leads.keys())}")
-
-
-def empty(table: type[TableT]) -> TableT:
-    """One without rows."""
-    return table.from_columns({name: [] for name in table.columns()})

@@ -13,6 +13,7 @@ import queue
 import secrets
 import shlex
 import shutil
+import string
 import subprocess
 import threading
 import time
@@ -53,7 +54,8 @@ class Link:
     """A connection. Its methods are for one thread; what they start comes in by the queue."""
 
     def __init__(self, side: str, host: str, ssh: str, events: queue.SimpleQueue[Event], *, batch: bool) -> None:
-        """Begin to connect; `batch`: without a terminal to ask at. Raises ``UsageError`` where there is no ssh."""
+        """Begin to connect; `side`: server, client, client2 and so on; `batch`: without a terminal to ask at. Raises
+        ``UsageError`` where there is no ssh."""
         self.side, self.host = side, host
         self.tar: Path | None = None  # where the file goes
         self.stream: Callable[[bytes], None] | None = None  # takes packets as they come
@@ -98,7 +100,7 @@ class Link:
     @property
     def name(self) -> str:
         """How messages call it."""
-        return f"{self.host.removeprefix(LOCAL)} ({self.side})"
+        return f"{self.host.removeprefix(LOCAL)} ({self.side.rstrip(string.digits)})"
 
     def send_agent(self, folder: str, limit_s: int) -> None:
         """What runs there; it says hello."""

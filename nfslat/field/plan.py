@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
@@ -19,7 +21,7 @@ _ANSWER_S = 30.0
 class Wanted:
     """What is to be captured where; None leaves it to the hosts."""
 
-    hosts: Mapping[str, str]  # of "server" and "client", or of one of them, as ssh takes them
+    hosts: Mapping[str, str]  # as ssh takes them, of "server", "client", and further clients: "client2", "client3"
     seconds: int = 20
     port: int = 2049
     ssh: str = "ssh"
@@ -33,6 +35,11 @@ class Wanted:
     only_client: bool = False  # else the calls of the server's other clients as well: they take threads, too
     force: bool = False
 
+    @property
+    def clients(self) -> list[str]:
+        """Of the sides, those."""
+        return [side for side in self.hosts if side != "server"]
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -43,13 +50,18 @@ class Plan:
     folder: str  # there, with room for the files
 
 
+def role(side: str) -> str:
+    """Of the first client, the second and so on: client."""
+    return side.rstrip(string.digits)
+
+
 def plans(hosts: Hosts, wanted: Wanted) -> dict[str, Plan]:
     """Of each side; what they cost is said. Raises ``InputError`` and ``UsageError`` for what cannot be captured."""
     voice, links = hosts.voice, hosts.links
     facts = _probed(hosts, wanted)
-    peers = _peers(hosts, facts, wanted, voice)
+    peers = _all_peers(hosts, facts, wanted)
     arguments = {
-        side: ["--peer", ",".join(peers[side]), "--side", side, "--port", str(wanted.port)]
+        side: ["--peer", ",".join(peers[side]), "--side", role(side), "--port", str(wanted.port)]
         + (["--interface", name] if (name := (wanted.interfaces or {}).get(side)) else [])
         + (["--force"] if wanted.force else [])
         for side in links
@@ -75,11 +87,13 @@ def _probed(hosts: Hosts, wanted: Wanted) -> dict[str, probe.Facts]:
     ]
     if wrong:
         raise InputError("; ".join(wrong))
-    if len(facts) > 1 and facts["server"].identity == facts["client"].identity:
-        raise UsageError(
-            f"--server {wanted.hosts['server']} and --client {wanted.hosts['client']} are the same machine: there is "
-            "no network between them to look at; capture once, with tcpdump -i lo, and give nfslat that one file"
-        )
+    for one, other in itertools.combinations(facts, 2):
+        if facts[one].identity == facts[other].identity:
+            why = "there is no network between them to look at; capture once, with tcpdump -i lo, and give nfslat that "
+            raise UsageError(
+                f"--{role(one)} {wanted.hosts[one]} and --client {wanted.hosts[other]} are the same machine: "
+                + (f"{why}one file" if one == "server" else "give one of them")
+            )
     return facts
 
 
@@ -100,17 +114,31 @@ def _what_is_missing(facts: probe.Facts, link: Link) -> str | None:
 
 def _others(facts: Mapping[str, probe.Facts], peers: Mapping[str, Sequence[str]], wanted: Wanted) -> set[probe.Address]:
     """Clients of the server that its filter would leave out; of a server alone, none."""
-    if len(facts) < 2:
+    if "server" not in facts or not wanted.clients:
         return set()
-    found = probe.other_clients(facts["server"], facts["client"], wanted.port)
+    each = [probe.other_clients(facts["server"], facts[side], wanted.port) for side in wanted.clients]
+    found = set.intersection(*each)
     return found - {one for one in map(probe.address, peers["server"]) if one is not None}
 
 
+def _all_peers(hosts: Hosts, facts: Mapping[str, probe.Facts], wanted: Wanted) -> dict[str, Sequence[str]]:
+    """Whom each side captures: a server with several clients all of these."""
+    if "server" not in facts or not wanted.clients:
+        return {
+            side: _peers_of_one(role(side), one, hosts.links[side], wanted, hosts.voice) for side, one in facts.items()
+        }
+    peers: dict[str, Sequence[str]] = {"server": []}
+    for side in wanted.clients:
+        links = {"server": hosts.links["server"], "client": hosts.links[side]}
+        both = {"server": facts["server"], "client": facts[side]}
+        found = _peers(Hosts(links, hosts.voice), both, wanted, hosts.voice)
+        peers["server"] = [*peers["server"], *found["server"]]
+        peers[side] = found["client"]
+    return peers
+
+
 def _peers(hosts: Hosts, facts: Mapping[str, probe.Facts], wanted: Wanted, voice: Voice) -> dict[str, Sequence[str]]:
-    """Whom each side captures."""
-    if len(facts) == 1:
-        (side,) = facts
-        return {side: _peers_of_one(side, facts[side], hosts.links[side], wanted, voice)}
+    """Whom each of the two captures."""
     if wanted.server_address and wanted.client_address:
         return {"server": [wanted.client_address], "client": [wanted.server_address]}
     found = probe.find_peers(facts["server"], facts["client"], wanted.port)

@@ -27,17 +27,36 @@ _SPREADS = 3.0  # medians of absolute deviations
 
 def changes(columns: Sequence[I64]) -> list[int]:
     """Rows, ascending, at which one of `columns` (ns, one row an op) jumps to another level; never the first row."""
+    for edges in (_by_ops(columns), _by_time(columns)):
+        pieces = len(edges) - 1
+        if pieces < 2 * _FEWEST:
+            continue
+        medians = np.array(
+            [[np.median(one[a:b]) for a, b in itertools.pairwise(edges.tolist())] for one in columns], dtype=np.float64
+        )
+        if cuts := sorted(_split(medians, 0, pieces))[: MOST - 1]:
+            return [_exact(columns, edges, cut) for cut in cuts]
+    return []
+
+
+def _by_ops(columns: Sequence[I64]) -> I64:
+    """Edges of pieces with as many ops each."""
     rows = len(columns[0])
-    pieces = min(_PIECES, rows // _OPS)
-    if pieces < 2 * _FEWEST:
-        return []
-    edges = np.linspace(0, rows, pieces + 1).astype(np.int64)
-    medians = np.array(
-        [[np.median(one[a:b]) for a, b in itertools.pairwise(edges.tolist())] for one in columns], dtype=np.float64
-    )
-    cuts = sorted(_split(medians, 0, pieces))
-    cuts = cuts[: MOST - 1]
-    return [_exact(columns, edges, cut) for cut in cuts]
+    return np.linspace(0, rows, min(_PIECES, rows // _OPS) + 1).astype(np.int64)
+
+
+def _by_time(columns: Sequence[I64]) -> I64:
+    """And of pieces that hold as much of the ops' time, half of it; for who waits for slow replies sends few calls, so
+    that most of the time may be that of a few of the ops."""
+    rows = len(columns[0])
+    spent = np.cumsum(np.maximum(np.sum(columns, axis=0), 0), dtype=np.float64)
+    share = np.arange(1, rows + 1) / rows + spent / max(float(spent[-1]), 1.0)
+    wanted = np.searchsorted(share, np.linspace(0, 2, _PIECES + 1)[1:-1])
+    edges = [0]
+    for at in wanted.tolist():
+        if at - edges[-1] >= _OPS and rows - at >= _OPS:
+            edges.append(at)
+    return np.array([*edges, rows])
 
 
 def _split(medians: F64, begin: int, end: int) -> list[int]:

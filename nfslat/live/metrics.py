@@ -7,9 +7,8 @@ NFS, it is used (opentelemetry.io/docs/specs/semconv/nfs).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from threading import Thread
 from wsgiref.simple_server import WSGIServer
 
@@ -36,6 +35,30 @@ _HISTOGRAMS = {
     "nfslat_thread_wait_seconds": "Wait for a thread of the server, of operations of which the packets tell.",
     "nfslat_in_thread_seconds": "Server SRT less that wait: file system, locks, storage.",
 }
+_COUNTS = (
+    ("nfs_client_rpc_count", "rpcs", "RPCs of NFS that were answered, as the client's capture shows them."),
+    ("nfs_client_rpc_retransmit_count", "retransmitted", "Of these, those that RPC sent more than once."),
+    ("nfslat_matched_operations", "matched", "Operations in both captures."),
+    ("nfslat_lost_segments", "lost_segments", "TCP segments that were lost between the captures."),
+    ("nfslat_payload_bytes", "bytes", "TCP payload in the client's capture."),
+    (
+        "nfslat_dropped_packets",
+        "dropped",
+        "Packets that kernels of hosts had no room for, where nfslat captures there.",
+    ),
+    ("nfslat_stretches", "stretches", "Stretches of time that were judged."),
+)
+_GAUGES: tuple[tuple[str, Callable[[Row], float | None], str], ...] = (
+    (
+        "nfslat_operations_in_flight",
+        lambda row: row.in_flight,
+        "Mean operations in flight at the server, while any is.",
+    ),
+    ("nfslat_server_threads", lambda row: row.threads, "Threads of the server, where calls wait for one."),
+    ("nfslat_client_slots", lambda row: row.slots, "Slots of the client, where they are likely to hold it back."),
+    ("nfslat_stretch_end_timestamp_seconds", lambda row: row.end_s, "When the last stretch ended, client's clock."),
+    ("nfslat_lag_seconds", lambda row: row.lag_s, "By how much it came later after that than the promptest one did."),
+)
 
 
 @dataclass
@@ -57,22 +80,18 @@ class _Histogram:
         return list(zip(ends, np.cumsum(self.counts).astype(float).tolist(), strict=True))
 
 
-class Metrics(Collector):
-    """Of all stretches so far."""
+class _Sums:
+    """Of all stretches of a client so far."""
 
     def __init__(self) -> None:
-        """Of none."""
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
-        self._histograms: dict[str, dict[tuple[str, str], _Histogram]] = {
+        self.histograms: dict[str, dict[tuple[str, str], _Histogram]] = {
             name: defaultdict(_Histogram) for name in _HISTOGRAMS
         }
-        self._counts = dict.fromkeys(("rpcs", "retransmitted", "matched", "lost_segments", "bytes", "stretches"), 0.0)
-        self._row: Row | None = None
+        self.counts = dict.fromkeys((key for _, key, _ in _COUNTS), 0.0)
+        self.row: Row | None = None
 
     def add(self, row: Row, c: Analysis | None) -> None:
-        """One more stretch; `c` is what its row rests on, where it has ops in both captures."""
-        self._row = row
+        self.row = row
         for name, count in (
             ("rpcs", row.ops),
             ("retransmitted", row.retransmitted),
@@ -80,8 +99,9 @@ class Metrics(Collector):
             ("lost_segments", row.lost_segments or 0),
             ("bytes", row.payload_bytes),
             ("stretches", 1),
+            ("dropped", row.dropped or 0),
         ):
-            self._counts[name] += count
+            self.counts[name] += count
         if c is not None:
             self._add_durations(c)
 
@@ -93,52 +113,66 @@ class Metrics(Collector):
             _, op, version = names_of(key)
             rows = groups.order[span]
             client_ns, server_ns = c.client_srt_ns[rows], c.server_srt_ns[rows]
-            self._histograms["nfslat_client_srt_seconds"][op, version].add(client_ns)
-            self._histograms["nfslat_network_seconds"][op, version].add(client_ns - server_ns)
+            self.histograms["nfslat_client_srt_seconds"][op, version].add(client_ns)
+            self.histograms["nfslat_network_seconds"][op, version].add(client_ns - server_ns)
             if queue_ns is not None:
                 known = queue_ns[rows] != NULL
                 waits_ns = queue_ns[rows][known]
-                self._histograms["nfslat_thread_wait_seconds"][op, version].add(waits_ns)
-                self._histograms["nfslat_in_thread_seconds"][op, version].add(server_ns[known] - waits_ns)
+                self.histograms["nfslat_thread_wait_seconds"][op, version].add(waits_ns)
+                self.histograms["nfslat_in_thread_seconds"][op, version].add(server_ns[known] - waits_ns)
+
+
+class Metrics(Collector):
+    """Of all stretches so far. Where there are several clients, all have a label that says which."""
+
+    def __init__(self, clients: Sequence[str] = ()) -> None:
+        """Of none; `clients`: where there are several."""
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+        self._labels = ["client"] if clients else []
+        self._sums = {one: _Sums() for one in clients or ("",)}
+
+    def add(self, row: Row, c: Analysis | None) -> None:
+        """One more stretch; `c` is what its row rests on, where it has ops in both captures."""
+        self._sums[row.client or ""].add(row, c)
 
     def collect(self) -> Iterator[Metric]:
         """For a scrape."""
+        each = [([client] if client else [], one) for client, one in self._sums.items()]
         for name, words in _HISTOGRAMS.items():
-            family = HistogramMetricFamily(name, words, labels=_OF_OP)
-            for labels, one in sorted(self._histograms[name].items()):
-                family.add_metric(list(labels), one.buckets, one.sum_s)
+            family = HistogramMetricFamily(name, words, labels=[*self._labels, *_OF_OP])
+            for client, sums in each:
+                for labels, one in sorted(sums.histograms[name].items()):
+                    family.add_metric([*client, *labels], one.buckets, one.sum_s)
             yield family
-        for name, key, words in (
-            ("nfs_client_rpc_count", "rpcs", "RPCs of NFS that were answered, as the client's capture shows them."),
-            ("nfs_client_rpc_retransmit_count", "retransmitted", "Of these, those that RPC sent more than once."),
-            ("nfslat_matched_operations", "matched", "Operations in both captures."),
-            ("nfslat_lost_segments", "lost_segments", "TCP segments that were lost between the captures."),
-            ("nfslat_payload_bytes", "bytes", "TCP payload in the client's capture."),
-            ("nfslat_stretches", "stretches", "Stretches of time that were judged."),
-        ):
-            yield CounterMetricFamily(name, words, value=self._counts[key])
-        row = self._row
-        if row is None:
+        for name, key, words in _COUNTS:
+            counter = CounterMetricFamily(name, words, labels=self._labels)
+            for client, sums in each:
+                counter.add_metric(client, sums.counts[key])
+            yield counter
+        rows = [(client, sums.row) for client, sums in each if sums.row is not None]
+        if not rows:
             return
-        for name, value, words in (
-            ("nfslat_operations_in_flight", row.in_flight, "Mean operations in flight at the server, while any is."),
-            ("nfslat_server_threads", row.threads, "Threads of the server, where calls wait for one."),
-            ("nfslat_client_slots", row.slots, "Slots of the client, where they are likely to hold it back."),
-            ("nfslat_stretch_end_timestamp_seconds", _unix_s(row.end), "When the last stretch ended, client's clock."),
-        ):
-            gauge = GaugeMetricFamily(name, words)
-            if value is not None:
-                gauge.add_metric([], value)
+        for name, value_of, words in _GAUGES:
+            gauge = GaugeMetricFamily(name, words, labels=self._labels)
+            for client, row in rows:
+                if (value := value_of(row)) is not None:
+                    gauge.add_metric(client, value)
             yield gauge
-        outcomes = GaugeMetricFamily("nfslat_outcome", "1 for the outcome of the last stretch.", labels=["outcome"])
-        for named in OUTCOMES:
-            outcomes.add_metric([named], float(named == row.outcome))
-        yield outcomes
-        cause = GaugeMetricFamily(
-            "nfslat_fault", "1 for the fault of the last stretch.", labels=["cause", "layer", "confidence"]
+        outcomes = GaugeMetricFamily(
+            "nfslat_outcome", "1 for the outcome of the last stretch.", labels=[*self._labels, "outcome"]
         )
-        if row.outcome == "fault":
-            cause.add_metric([row.cause or "", row.layer or "", row.confidence], 1.0)
+        cause = GaugeMetricFamily(
+            "nfslat_fault",
+            "1 for the fault of the last stretch.",
+            labels=[*self._labels, "cause", "layer", "confidence"],
+        )
+        for client, row in rows:
+            for named in OUTCOMES:
+                outcomes.add_metric([*client, named], float(named == row.outcome))
+            if row.outcome == "fault":
+                cause.add_metric([*client, row.cause or "", row.layer or "", row.confidence], 1.0)
+        yield outcomes
         yield cause
 
     def write(self, path: str) -> None:
@@ -148,7 +182,3 @@ class Metrics(Collector):
     def serve(self, port: int) -> tuple[WSGIServer, Thread]:
         """On localhost, from now on; the server and its thread. Raises ``OSError`` where the port is taken."""
         return start_http_server(port, addr="127.0.0.1", registry=self._registry)
-
-
-def _unix_s(moment: str) -> float:
-    return datetime.fromisoformat(moment[:26] + "+00:00").timestamp()

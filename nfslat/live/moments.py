@@ -50,9 +50,11 @@ class Moments:
         command: Command | None,
         baseline: Baseline | None,
         tell: Callable[[str], None],
+        client: str | None = None,
     ) -> None:
-        """`folder`: where files go; `at_most` so many times a day. `tell` has a line for the user."""
-        self._tell = tell
+        """`folder`: where files go; `at_most` so many times a day. `tell` has a line for the user. `client`: which one
+        it is, where there are several."""
+        self._tell, self._client = tell, client
         self._watch, self._folder, self._at_most = watch, folder, at_most
         self._command, self._baseline = command, baseline
         self._watched = [_Awaited(one, Lasting(one.text, round(one.for_s * NS_PER_S))) for one in conditions]
@@ -98,7 +100,7 @@ class Moments:
         self._days.append(event.end_ns)
         self._write(event, stretch)
         if self._command is not None:
-            folder = None if self._folder is None else str(self._folder / _name(event))
+            folder = None if self._folder is None else str(self._folder / self._name(event))
             self._command.tell(_told(condition, event, stretch, self._baseline, folder))
 
     def _write(self, event: Event, stretch: Stretch | None) -> None:
@@ -114,7 +116,12 @@ class Moments:
         if self._baseline is not None:
             report = self._baseline.told(report)
         packets = self._watch.packets((event.begin_ns - _lead_ns(report), event.end_ns + _LEAD_NS), report)
-        self._writing.append(self._writer.submit(_written, self._folder / _name(event), report, packets))
+        self._writing.append(self._writer.submit(_written, self._folder / self._name(event), report, packets))
+
+    def _name(self, event: Event) -> str:
+        stamp = re.sub(r"[^0-9T]", "", iso(event.begin_ns)[:19])
+        words = event.what if self._client is None else f"{self._client} {event.what}"
+        return f"{stamp}Z-" + re.sub(r"[^A-Za-z0-9.]+", "-", words).strip("-")
 
     def _say(self) -> None:
         while self._writing and self._writing[0].done():
@@ -129,11 +136,6 @@ def _lead_ns(report: Report) -> int:
     """What ended in a stretch was called before it, maybe long before."""
     total = None if report.matched is None else report.matched.total
     return _LEAD_NS + (0 if total is None else min(round(total.client_ms.max * NS_PER_MS), _MOST_LEAD_NS))
-
-
-def _name(event: Event) -> str:
-    stamp = re.sub(r"[^0-9T]", "", iso(event.begin_ns)[:19])
-    return f"{stamp}Z-" + re.sub(r"[^A-Za-z0-9.]+", "-", event.what).strip("-")
 
 
 def _written(folder: Path, report: Report, packets: Callable[[Path], str]) -> str:

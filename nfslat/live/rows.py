@@ -11,7 +11,7 @@ from nfslat.answer.model import Report
 from nfslat.decompose import srt_ns
 from nfslat.figures.stats import summary_of
 from nfslat.model.tables import Ops
-from nfslat.model.units import NS_PER_S, iso
+from nfslat.model.units import NS_PER_S, iso, unix_s
 from nfslat.windows.pairs import Pair, of_clients
 
 SCHEMA = "nfslat.live/1"
@@ -45,11 +45,23 @@ class Row:
     cause: str | None
     confidence: str
     text: str  # the answer
+    client: str | None = None  # where there are several
     gap: str | None = None  # the side of which packets are missing, which nothing is judged of
     dropped: int | None = None  # packets since the last row, by the hosts' kernels, where these are asked
     capture_cpu_percent: int | None = None  # of a processor of the host where capturing takes more
+    lag_s: float | None = None  # by which it comes later after its end than the promptest one did
     inferred: str | None = None  # the side whose times, and the network's, are told by packets of the other one
     inferred_error_ms: float | None = None  # how far a mean of these may be off
+
+    @property
+    def end_s(self) -> float:
+        """Since 1970."""
+        return unix_s(self.end)
+
+    @property
+    def seconds(self) -> float:
+        """Its length."""
+        return self.end_s - unix_s(self.begin)
 
 
 def row_of(pair: Pair, report: Report | None) -> Row:

@@ -22,7 +22,7 @@ from nfslat.answer.words import ms
 from nfslat.errors import NfslatError
 from nfslat.figures.matched import keys_of, names_of
 from nfslat.live.rows import Row
-from nfslat.live.text import HEADINGS, Run, answer_of, cells_of, clock
+from nfslat.live.text import HEADINGS, Run, answer_of, behind_of, cells_of, clock
 from nfslat.live.watch import Stretch
 from nfslat.model.units import NS_PER_MS, iso
 from nfslat.results import Analysis
@@ -212,6 +212,7 @@ class Screen(App[None]):
         if row is not None:
             title.append(f"{clock(row.end)} UTC  ")
             title.append(answer_of(row), _COLORS[row.outcome])
+            title.append(f"  {behind_of(row)}", "bold yellow")
         title.append("  paused" if self.is_paused else "", "reverse")
         self.query_one("#title", Static).update(title)
         self.query_one(Layers).refresh()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from nfslat.answer.words import ms
 from nfslat.live.rows import Row
+from nfslat.live.together import Whole
 from nfslat.live.watch import Stretch
 from nfslat.model.units import iso
 from nfslat.report.text_layout import count, count_of, wrap
@@ -18,6 +19,7 @@ HEADINGS = (
 )
 _EVERY = 20  # rows between headings
 _NAMED = 4
+_PROMPT_S = 5.0  # a host without traffic is waited for
 _TENTHS = 1000  # MB/s: from there on they are none
 _NO_FAULT, _GAP = "no fault", "no packets"
 
@@ -50,6 +52,7 @@ class Lines:
     """Prints stretches as they come, and keeps of them what the end says."""
 
     width: int
+    has_headings: bool = True
     _run: Run | None = None
     _begin: str = ""
     _told: dict[str, _Told] = field(default_factory=dict)
@@ -60,7 +63,7 @@ class Lines:
     def of(self, stretch: Stretch) -> Iterator[str]:
         """The lines of the next one."""
         row = stretch.row
-        if self._stretches % _EVERY == 0:
+        if self.has_headings and self._stretches % _EVERY == 0:
             yield from HEADINGS
         if row.inferred is not None and row.inferred != self._inferred:
             self._inferred = row.inferred
@@ -68,9 +71,12 @@ class Lines:
                 f"One capture: times of the {row.inferred} and of the network (~) are inferred.", self.width
             )
         begins = self._add(row)
-        yield " ".join(cells_of(row)).rstrip() + (" (new)" if stretch.is_new else "")
+        client = "" if row.client is None else f"  {row.client}"
+        yield " ".join(cells_of(row)).rstrip() + (" (new)" if stretch.is_new else "") + client
         if row.dropped:
             yield f"    {count_of(row.dropped, 'packet')} dropped by the kernel of a host that captures"
+        if (behind := behind_of(row)) != "":
+            yield from self.note(f"{behind}: packets come late, or are more than nfslat can judge in time")
         if row.gap is not None and begins:
             yield from wrap(row.text, self.width, indent=4)
         if stretch.began:
@@ -115,8 +121,49 @@ class Lines:
         return begins
 
 
+class ManyLines:
+    """The same of several clients."""
+
+    def __init__(self, width: int, clients: Sequence[str]) -> None:
+        """They are named behind their rows."""
+        self._width = width
+        self._each = {one: Lines(width, has_headings=False) for one in clients}
+        self._rows = 0
+
+    def of(self, stretch: Stretch) -> Iterator[str]:
+        """The lines of the next one, of whichever client."""
+        if self._rows % (_EVERY // len(self._each) * len(self._each) or len(self._each)) == 0:
+            yield from HEADINGS
+        self._rows += 1
+        yield from self._each[stretch.row.client or ""].of(stretch)
+
+    def note(self, text: str) -> Iterator[str]:
+        """Something else, between two of them."""
+        yield from wrap(text, self._width, indent=4)
+
+    def end(self) -> Iterator[str]:
+        """What there was, of each."""
+        for client, lines in self._each.items():
+            yield f"\n{client}:"
+            yield from (line for line in lines.end() if line)
+
+
+def words_of(whole: Whole) -> str:
+    """What is said of all clients."""
+    mean = "" if whole.client_ms is None else f", {ms(whole.client_ms, 3)} ms"
+    answer = {"fault": whole.cause, "no-fault": _NO_FAULT}.get(whole.outcome, "cannot tell")
+    share = "" if whole.time_share is None else f", {100 * whole.time_share:.1f} % of the time"
+    of = f" of {', '.join(whole.of)}{share}" if whole.of else ""
+    return f"all: {whole.ops_per_s:,.0f} ops/s{mean}: {answer}{of}"
+
+
 def _count(stretches: int) -> str:
     return f"{count(stretches)} stretch{'' if stretches == 1 else 'es'}"
+
+
+def behind_of(row: Row) -> str:
+    """Where it comes so late that the next one is over already."""
+    return "" if row.lag_s is None or row.lag_s <= max(row.seconds, _PROMPT_S) else f"{row.lag_s:,.0f} s behind"
 
 
 def answer_of(row: Row) -> str:

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TypeVar
 
 import numpy as np
 
 from nfslat.model.tables import I8, I16, I32, I64, U32, Table
-
-T = TypeVar("T", bound=Table)
 
 
 class Again(IntEnum):
@@ -394,14 +391,14 @@ class Details:
     pauses: Pauses
     blocked: Blocked
     loads: Loads
-    callers: Callers = field(default_factory=lambda: _empty(Callers))
-    files: Files = field(default_factory=lambda: _empty(Files))
-    unread: Unread = field(default_factory=lambda: _empty(Unread))
-    replies: Replies = field(default_factory=lambda: _empty(Replies))
-    unanswered: Unanswered = field(default_factory=lambda: _empty(Unanswered))
-    hangs: Hangs = field(default_factory=lambda: _empty(Hangs))
+    callers: Callers = field(default_factory=Callers.empty)
+    files: Files = field(default_factory=Files.empty)
+    unread: Unread = field(default_factory=Unread.empty)
+    replies: Replies = field(default_factory=Replies.empty)
+    unanswered: Unanswered = field(default_factory=Unanswered.empty)
+    hangs: Hangs = field(default_factory=Hangs.empty)
     sessions: tuple[SessionLimits, ...] = ()
-    turns: Turns = field(default_factory=lambda: _empty(Turns))
+    turns: Turns = field(default_factory=Turns.empty)
     events_dropped: int = 0
     resent_dropped: int = 0
     pauses_dropped: int = 0
@@ -417,22 +414,18 @@ class Details:
         return self.pauses_dropped + self.blocked_dropped + self.loads_dropped
 
 
-def _empty(table: type[T]) -> T:
-    return table.from_columns({name: [] for name in table.columns()})
-
-
 def no_details() -> Details:
     """Empty tables."""
     return Details(
-        slots=_empty(Slots),
-        names=_empty(Names),
-        failures=_empty(Failures),
-        tcp=_empty(Tcp),
-        events=_empty(TcpEvents),
-        resent=_empty(Resent),
-        pauses=_empty(Pauses),
-        blocked=_empty(Blocked),
-        loads=_empty(Loads),
+        slots=Slots.empty(),
+        names=Names.empty(),
+        failures=Failures.empty(),
+        tcp=Tcp.empty(),
+        events=TcpEvents.empty(),
+        resent=Resent.empty(),
+        pauses=Pauses.empty(),
+        blocked=Blocked.empty(),
+        loads=Loads.empty(),
     )
 
 

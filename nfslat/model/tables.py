@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -73,24 +73,13 @@ class Miss(IntEnum):
     AMBIGUOUS = 5  # several candidates, and nothing to tell them apart
 
 
-_COLUMNS: dict[type, list[tuple[str, Any]]] = {}  # asked for each of many small tables
-
-
-def _columns(table: type[Table]) -> list[tuple[str, Any]]:
-    """Names and dtypes of its columns."""
-    if table not in _COLUMNS:
-        types = ((field.name, _DTYPES.get(str(field.type))) for field in dataclasses.fields(table))
-        _COLUMNS[table] = [(name, want) for name, want in types if want is not None]
-    return _COLUMNS[table]
-
-
 @dataclass(frozen=True, eq=False)
 class Table:
     """Columns of equal length; subclasses name them. Raises ``ValueError`` on a wrong dtype or length."""
 
     def __post_init__(self) -> None:
         rows = None
-        for name, want in _columns(type(self)):
+        for name, want in self.dtypes().items():
             column = getattr(self, name)
             if not isinstance(column, np.ndarray) or column.dtype != want:
                 raise ValueError(f"{type(self).__name__}.{name}: {want.__name__} column expected")
@@ -101,24 +90,36 @@ class Table:
 
     def __len__(self) -> int:
         """Rows."""
-        return len(getattr(self, self.columns()[0]))
+        return len(getattr(self, next(iter(self.dtypes()))))
 
     def take(self, index: I64 | I32 | Bool | slice) -> Self:
         """The rows at `index` (row numbers, a mask or a slice), in that order."""
-        return dataclasses.replace(self, **{name: getattr(self, name)[index] for name in self.columns()})
+        return dataclasses.replace(self, **{name: getattr(self, name)[index] for name in self.dtypes()})
+
+    @classmethod
+    @cache
+    def dtypes(cls) -> dict[str, Any]:
+        """Names of the columns, with the dtype of each."""
+        return {f.name: _DTYPES[str(f.type)] for f in dataclasses.fields(cls) if str(f.type) in _DTYPES}
 
     @classmethod
     def columns(cls) -> list[str]:
         """Names of the columns."""
-        return [name for name, _ in _columns(cls)]
+        return list(cls.dtypes())
+
+    @classmethod
+    @cache
+    def empty(cls) -> Self:
+        """A table without rows; there is one of each kind."""
+        return cls.from_columns({name: [] for name in cls.dtypes()})
 
     @classmethod
     def with_nulls(cls, rows: int, **known: Any) -> Self:
         """A table of which some columns are known: all others are null, which is all bits set in every dtype."""
         unknown: dict[str, Any] = {
-            f.name: np.full(rows, NULL, dtype=np.int64).astype(_DTYPES[str(f.type)])
-            for f in dataclasses.fields(cls)
-            if str(f.type) in _DTYPES and f.name not in known
+            name: np.full(rows, NULL, dtype=np.int64).astype(dtype)
+            for name, dtype in cls.dtypes().items()
+            if name not in known
         }
         return cls(**unknown, **known)
 
@@ -126,9 +127,7 @@ class Table:
     def from_columns(cls, columns: dict[str, Any], **others: Any) -> Self:
         """Build from plain sequences, each brought to its column's dtype; ``ValueError`` where a value does not fit."""
         made: dict[str, Any] = {
-            f.name: _narrowed(np.asarray(columns[f.name]), _DTYPES[str(f.type)], f.name)
-            for f in dataclasses.fields(cls)
-            if str(f.type) in _DTYPES
+            name: _narrowed(np.asarray(columns[name]), dtype, name) for name, dtype in cls.dtypes().items()
         }
         return cls(**made, **others)
 

@@ -37,6 +37,11 @@ def iso(ns: int) -> str:
     return f"{datetime.fromtimestamp(ns // NS_PER_S, UTC):%Y-%m-%dT%H:%M:%S}.{ns % NS_PER_S:09d}Z"
 
 
+def unix_s(moment: str) -> float:
+    """The same moment, in seconds, to a microsecond."""
+    return datetime.fromisoformat(moment[:26] + "+00:00").timestamp()
+
+
 def utc(ns: int, digits: int = 9) -> str:
     """``2026-02-03 14:15:16.123 UTC``, cut off behind so many digits."""
     fraction = f"{ns % NS_PER_S:09d}"[:digits]

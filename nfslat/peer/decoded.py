@@ -4,7 +4,6 @@ as that is known; and its ops matched with those of the first."""
 from __future__ import annotations
 
 import dataclasses
-from typing import TypeVar
 
 import numpy as np
 
@@ -14,10 +13,8 @@ from nfslat.match.match import Matching
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Blocked, Details, Hangs, Pauses, TcpEvent, TcpEvents, Unread
 from nfslat.model.protocol import NULL
-from nfslat.model.tables import I32, Matched, Miss, Ops, Table, Unmatched
+from nfslat.model.tables import I32, Matched, Miss, Ops, Unmatched
 from nfslat.peer.infer import Found
-
-T = TypeVar("T", bound=Table)
 
 
 def dated_frames(near: Decoded) -> I32:
@@ -75,10 +72,10 @@ def _details(near: Details, found: Found) -> Details:
         tcp=tcp,
         resent=resent,
         events=_sent_again(near.events, found),
-        pauses=_none(Pauses),
-        blocked=_none(Blocked),
-        unread=_none(Unread),
-        hangs=_none(Hangs),
+        pauses=Pauses.empty(),
+        blocked=Blocked.empty(),
+        unread=Unread.empty(),
+        hangs=Hangs.empty(),
     )
 
 
@@ -87,7 +84,3 @@ def _sent_again(events: TcpEvents, found: Found) -> TcpEvents:
     again = events.take(events.kind == TcpEvent.RETRANSMISSION)
     sent_ns = found.left_ns(again.frame)
     return dataclasses.replace(again, t_ns=sent_ns).take(sent_ns != NULL)
-
-
-def _none(table: type[T]) -> T:
-    return table.from_columns({name: [] for name in table.columns()})

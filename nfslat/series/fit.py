@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -82,20 +83,21 @@ def shapes(data: Data) -> Shapes | None:
     if n < _BENT:
         return None
     weights = np.ones(n) if data.errors is None else 1 / np.maximum(data.errors, _least(data)) ** 2
-    level, _ = _solve(np.ones((n, 1)), data.ms, weights)
-    line, (_, slope) = _solve(np.stack((np.ones(n), data.loads), axis=1), data.ms, weights)
+    level = float((data.ms - weights @ data.ms / weights.sum()) ** 2 @ weights)
+    straight = _lines(data.loads, data.ms, weights)
+    line, slope = float(straight.chi2), float(straight.slope)
     tried = np.union1d(np.linspace(data.loads[0], data.loads[-1], _CANDIDATES)[:-1], data.loads[:-1])
-    found = [_solve(np.stack((np.ones(n), np.maximum(data.loads - at, 0)), axis=1), data.ms, weights) for at in tried]
-    squares = np.array([chi2 if float(fitted[1]) > 0 else math.inf for chi2, fitted in found])
+    found = _lines(np.maximum(data.loads - tried[:, None], 0), data.ms, weights)
+    squares = np.where(found.slope > 0, found.chi2, math.inf)
     best = int(np.argmin(squares))
     bend = float(squares[best]) if math.isfinite(squares[best]) else line
     free = n - _BENT
     # Without errors the scatter about the bend is that of chance; too few runs show none. With errors it may be more
     # than they are: no queue has a corner.
     scatter = bend / free if free else 0.0
-    softened = [_softened(data, at, weights) for at in tried]
-    softest = int(np.argmin([chi2 for chi2, _ in softened]))
-    soft = min(softened[softest][0], bend)
+    softened = _softened(data, tried, weights)
+    softest = int(np.argmin(softened.chi2))
+    soft = min(float(softened.chi2[softest]), bend)
     unit = scatter if free else math.inf
     if data.errors is not None:
         unit = max(min(scatter, soft / (free - 1) if free > 1 else scatter), 1.0)
@@ -103,12 +105,12 @@ def shapes(data: Data) -> Shapes | None:
     spread = float(weights @ (data.loads - weights @ data.loads / weights.sum()) ** 2)
     reach = _quantile(degrees) * math.sqrt(unit / spread) if spread > 0 and math.isfinite(unit) else math.inf
     # How soft the bend is, is not known: the interval is over all that may be.
-    least = np.minimum(squares, [chi2 for chi2, _ in softened])
+    least = np.minimum(squares, softened.chi2)
     between = tried[least <= soft + unit * _quantile(degrees) ** 2] if math.isfinite(unit) else tried
     if not len(between):
         between = tried
     end = float(data.loads[np.searchsorted(data.loads, between[-1], side="right")])
-    at, (base, per_load) = float(tried[best]), found[best][1]
+    at, base, per_load = float(tried[best]), float(found.base[best]), float(found.slope[best])
 
     def fit(shape: str, parameters: int, chi2: float, start: float | None, per: float | None) -> Fit:
         known = data.errors is not None
@@ -116,22 +118,22 @@ def shapes(data: Data) -> Shapes | None:
         return Fit(shape, parameters, chi2 if known else None, left, chi2_p(chi2, left) if known else None, start, per)
 
     bends = math.isfinite(squares[best]) and _better(line, bend, unit, degrees)
-    hard = fit("bend", _BENT, bend, at if math.isfinite(squares[best]) else None, float(per_load))
+    hard = fit("bend", _BENT, bend, at if math.isfinite(squares[best]) else None, per_load)
     rounded = hard
-    if math.isfinite(softened[softest][0]):
-        rounded = fit("soft", _SOFT, soft, float(tried[softest]), softened[softest][1])
+    if math.isfinite(softened.chi2[softest]):
+        rounded = fit("soft", _SOFT, soft, float(tried[softest]), float(softened.slope[softest]))
     return Shapes(
         fit("level", 1, level, None, None),
-        fit("line", 2, line, None, float(slope)),
+        fit("line", 2, line, None, slope),
         hard,
         rounded,
         rounded if math.isfinite(unit) and bend - soft > unit * _quantile(degrees) ** 2 else hard,
-        bends or (float(slope) > 0 and _better(level, line, unit, degrees)),
+        bends or (slope > 0 and _better(level, line, unit, degrees)),
         bends,
-        (float(slope) - reach, float(slope) + reach),
+        (slope - reach, slope + reach),
         # In the last gap no run tells where it is.
         (float(between[0]), end if between[-1] > data.loads[-2] else float(between[-1])),
-        float(base),
+        base,
     )
 
 
@@ -160,21 +162,36 @@ def _least(data: Data) -> float:
     return max(float(np.max(data.ms)) * 1e-4, 1e-6)
 
 
-def _solve(columns: F64, ms: F64, weights: F64) -> tuple[float, F64]:
-    roots = np.sqrt(weights)
-    fitted = np.linalg.lstsq(columns * roots[:, None], ms * roots, rcond=None)[0]
-    return float(((ms - columns @ fitted) ** 2) @ weights), np.asarray(fitted, dtype=np.float64)
+class _Lines(NamedTuple):
+    """Each fitted with the least chi square."""
+
+    chi2: F64
+    base: F64
+    slope: F64
 
 
-def _softened(data: Data, at: float, weights: F64) -> tuple[float, float]:
-    """The least chi square of soft bends whose lines meet at `at`, and the slope of its second line."""
-    found = [(math.inf, 0.0)]
-    for width in (share * at for share in _SOFTNESS if at > _NEAR_ZERO * data.loads[-1]):
-        behind = np.logaddexp(0.0, (data.loads - at) / width) * width
-        chi2, (_, slope) = _solve(np.stack((np.ones(len(data)), behind), axis=1), data.ms, weights)
-        if slope > 0:
-            found.append((chi2, float(slope)))
-    return min(found)
+def _lines(loads: F64, ms: F64, weights: F64) -> _Lines:
+    """Straight lines through the same points by one kind of load or, in rows, by many."""
+    every = weights.sum()
+    middle, middle_ms = loads @ weights / every, float(ms @ weights / every)
+    apart = loads - middle[..., None]
+    slope = apart @ (weights * (ms - middle_ms)) / (apart**2 @ weights)
+    chi2 = (ms - middle_ms - slope[..., None] * apart) ** 2 @ weights
+    return _Lines(chi2, middle_ms - slope * middle, slope)
+
+
+def _softened(data: Data, tried: F64, weights: F64) -> _Lines:
+    """Of the soft bends whose lines meet at each of `tried` that of the least chi square; infinite where none grows."""
+    found = []
+    for share in _SOFTNESS:
+        at = np.where(tried > _NEAR_ZERO * data.loads[-1], tried, data.loads[-1])[:, None]
+        one = _lines(np.logaddexp(0.0, (data.loads - at) / (share * at)) * share * at, data.ms, weights)
+        is_one = (one.slope > 0) & (tried > _NEAR_ZERO * data.loads[-1])
+        found.append(one._replace(chi2=np.where(is_one, one.chi2, math.inf)))
+    chi2 = np.stack([one.chi2 for one in found])
+    least = np.argmin(chi2, axis=0), np.arange(len(tried))
+    base, slope = (np.stack([getattr(one, name) for one in found])[least] for name in ("base", "slope"))
+    return _Lines(chi2[least], base, slope)
 
 
 def _quantile(degrees: int | None) -> float:

@@ -39,9 +39,6 @@ class TurnRows(Table):
         return self.response_last_ns - self.request_ns
 
 
-NO_TURNS = TurnRows.from_columns({name: [] for name in TurnRows.columns()})
-
-
 def turn_rows(
     streams: tuple[Stream, Stream], stretches: Runs, ways: tuple[Progress, Progress], asker: int, t_ns: I64
 ) -> TurnRows:

@@ -22,7 +22,7 @@ from nfslat.tcp.floors import Floors
 from nfslat.tcp.packets import Talk
 from nfslat.tcp.progress import Spread, sender, spread
 from nfslat.tcp.shared import Shared
-from nfslat.tcp.turn_rows import NO_TURNS, TurnRows, turn_rows
+from nfslat.tcp.turn_rows import TurnRows, turn_rows
 from nfslat.tcp.turn_shape import crossings, rpc_answers, who_asks
 from nfslat.tcp.turn_stops import Stops, find_stops
 
@@ -132,7 +132,7 @@ def take(shared: Shared) -> Taken:
         shape = Shape.PIPELINED
     if shape is Shape.TURNS and back_ns > _BACK_NS:
         shape = Shape.NO_TIME
-    rows = NO_TURNS
+    rows = TurnRows.empty()
     if shape is Shape.TURNS:
         rows = turn_rows(shared.streams, stretches, ways, asker, t_ns)
         shape = shape if len(rows) else Shape.ONE_WAY

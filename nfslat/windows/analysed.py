@@ -20,7 +20,8 @@ def analysed(found: Correlation, pair: Pair, gaps: Mapping[str, Gaps]) -> Analys
     client = _without_late(found.client, pair.begin_ns)
     sides = {"server": server, "client": client}
     missing = {name: gaps[name].told(len(side.ops.connections)) for name, side in sides.items()}
-    return pipeline.analyse(dataclasses.replace(found, server=server, client=client), missing=missing)
+    of_window = dataclasses.replace(found, server=server, client=client)
+    return pipeline.analyse(of_window, missing=missing, of_a_stretch=True)
 
 
 def _without_late(side: Side, begin_ns: int) -> Side:

@@ -28,7 +28,7 @@ def main() -> int:
     one = commands.add_parser("run", help="boot guests, inject the cause, load, capture")
     one.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="a file, or a name of `scripts/lab list`")
     one.add_argument("--all", action="store_true", help="all scenarios")
-    one.add_argument("--short", action="store_true", help="those that scripts/test runs")
+    one.add_argument("--short", action="store_true", help="those that scripts/test --long runs")
     one.add_argument("--results", type=Path, default=Path("lab-results"), metavar="DIR", help="default: lab-results")
     other = commands.add_parser("with", help="run a command beside a scenario's guests and load: $LAB_SSH server ...")
     other.add_argument("scenario", metavar="SCENARIO")

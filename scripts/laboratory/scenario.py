@@ -118,7 +118,7 @@ class Scenario:
     load2: Load | None = None  # of a second client
     capture: Capture = Capture()
     expect: dict[str, Any] = field(default_factory=dict)
-    short: bool = False  # belongs to the set that the tests run
+    short: bool = False  # belongs to the set that the tests run by night
 
 
 _TABLES = {"cause": Cause, "mount": Mount, "load": Load, "load2": Load, "capture": Capture}

@@ -255,6 +255,160 @@ def test_a_capture_that_takes_too_much(hosts: Hosts, start: Callable[..., Run]) 
     assert {row["dropped"] for row in run.rows} >= {None, 7}
 
 
+@pytest.mark.long
+def test_a_host_that_reboots(hosts: Hosts, start: Callable[..., Run]) -> None:
+    """It is gone without a word, with all that ran there and was in its memory; sshd comes back later. That is said,
+    and packets come again, of the connections that the client has then."""
+    hosts.sshd("phoenix", "client")
+    hosts.reachable("phoenix")
+    run = start("--server=server", "--client=phoenix")
+    run.healthy()
+    name = hosts.names["client"]
+    subprocess.run(["ip", "-n", name, "link", "set", "mgmt0", "down"], check=True)
+    hosts.kill_all("client")
+    for left in hosts.memory.iterdir():
+        shutil.rmtree(left, ignore_errors=True)
+    run.wait_for(lambda: run.said.count("phoenix (client): no packets (") >= 2)
+    subprocess.run(["ip", "-n", name, "link", "set", "mgmt0", "up"], check=True)
+    run.wait_for(lambda: "refuses the connection" in run.said)
+    for alias in ("client", "phoenix"):
+        hosts.again(alias, "client")
+    hosts.nfs("client", "call", "10.77.7.1")
+    run.wait_for(lambda: "phoenix (client): packets come again" in run.said, 100)
+    run.healthy()
+    assert {row["gap"] for row in run.rows} == {None, "client"}
+    assert run.ended(signal.SIGINT) == 130
+
+
+@pytest.mark.long
+def test_a_host_key_that_changes(hosts: Hosts, start: Callable[..., Run]) -> None:
+    """Another host may answer in its place: it is not captured, that is said, and when the key is right again, or was
+    accepted, packets come."""
+    hosts.sshd("renewed", "server")
+    hosts.reachable("renewed")
+    run = start("--server=renewed", "--client=client")
+    run.healthy()
+    known = hosts.folder / "known_hosts"
+    right = known.read_text()
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(hosts.folder / "other_key")], check=True)
+    kind, other, *_ = (hosts.folder / "other_key.pub").read_text().split()
+    port = f"]:{hosts.port('renewed')} "
+    known.write_text(
+        "".join(
+            f"{line.partition(' ')[0]} {kind} {other}\n" if port in line else line
+            for line in right.splitlines(keepends=True)
+        )
+    )
+    try:
+        hosts.kill_sessions("renewed", signal.SIGKILL)
+        run.wait_for(lambda: "renewed (server) shows another host key than before; find out why" in run.said)
+        run.misses("server")
+    finally:
+        known.write_text(right)
+    run.wait_for(lambda: "renewed (server): packets come again" in run.said)
+    run.healthy()
+    assert run.ended(signal.SIGINT) == 130
+
+
+@pytest.mark.long
+def test_a_disk_that_is_full_there(hosts: Hosts, start: Callable[..., Run]) -> None:
+    """Packets come all the same, as nothing is written there. After the connection was lost there is no room for the
+    scripts, which is said, and it begins again when there is."""
+    small = hosts.folder / "small"
+    small.mkdir()
+    places = ("/dev/shm", str(hosts.temporary), "/var/tmp")  # noqa: S108 - of the host
+    mounts = f"mount -t tmpfs -o size=256k,mode=1777 none {small}\n"
+    hosts.sshd("narrow", "server", mounts=mounts + "\n".join(f"mount --bind {small} {place}" for place in places))
+    hosts.reachable("narrow")
+    run = start("--server=narrow", "--client=client")
+    run.healthy()
+    # What is freed is taken at once.
+    fill = f"cd {small}; >go; while [ -f go ]; do cat /dev/zero >>fill; sleep 0.1; done 2>/dev/null; rm fill"
+    ssh = ["ssh", "-F", str(hosts.config), "narrow"]
+    with subprocess.Popen([*ssh, fill]):
+        rows = len(run.rows)
+        run.wait_for(lambda: len(run.rows) > rows + 12)  # a beat lies in between
+        assert {row["gap"] for row in run.rows} == {None}
+        _kill(hosts, "capture.sh")
+        run.wait_for(lambda: "narrow (server): no packets (cannot write in " in run.said)
+        run.misses("server")
+        subprocess.run([*ssh, f"rm {small}/go"], check=True)
+    run.wait_for(lambda: "narrow (server): packets come again" in run.said)
+    run.healthy()
+    assert run.ended(signal.SIGINT) == 130
+
+
+@pytest.mark.long
+def test_an_interface_that_goes(hosts: Hosts, start: Callable[..., Run]) -> None:
+    """tcpdump ends with it; when it is there again, so are packets."""
+    run = start("--server=server", "--client=client")
+    run.healthy()
+    name = hosts.names["client"]
+    other = f"{name}x"[-15:]
+    subprocess.run(["ip", "-n", name, "link", "set", "nfs0", "netns", "1", "name", other], check=True)
+    try:
+        run.wait_for(lambda: run.said.count("client (client): no packets (") >= 2)
+    finally:
+        for words in (
+            ["ip", "link", "set", other, "netns", name, "name", "nfs0"],
+            ["ip", "-n", name, "addr", "add", "10.77.7.2/24", "dev", "nfs0"],
+            ["ip", "-n", name, "addr", "add", "fd77::2/64", "dev", "nfs0", "nodad"],
+            ["ip", "-n", name, "link", "set", "nfs0", "up"],
+        ):
+            subprocess.run(words, check=True)
+    run.wait_for(lambda: "client (client): packets come again" in run.said)
+    run.healthy()
+    assert run.ended(signal.SIGINT) == 130
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("tc") is None, reason="tc is not installed")
+def test_a_link_that_becomes_slow(hosts: Hosts, start: Callable[..., Run]) -> None:
+    """Slower than packets come: rows say how far they are behind, and what the kernel dropped meanwhile; no cause is
+    made of it, and when the link is well again, so are the rows."""
+    run = start("--server=server", "--client=client")
+    run.healthy()
+    tc = ["tc", "-n", hosts.names["client"], "qdisc"]
+    # Some 340 kB/s of packets come.
+    subprocess.run([*tc, "add", "dev", "mgmt0", *"root tbf rate 800kbit burst 16k latency 500ms".split()], check=True)
+    try:
+        run.wait_for(lambda: run.rows[-1]["lag_s"] > 6, 90)
+    finally:
+        subprocess.run([*tc, "del", "dev", "mgmt0", "root"], check=True)
+    rows = len(run.rows)
+    run.wait_for(lambda: len(run.rows) > rows + 5 and run.rows[-1]["lag_s"] < 4, 90)
+    run.healthy()
+    assert {row["cause"] for row in run.rows if row["confidence"] != "low"} == {None}
+    assert run.ended(signal.SIGINT) == 130
+
+
+@pytest.mark.long
+def test_several_clients(hosts: Hosts, start: Callable[..., Run]) -> None:
+    """Each has rows of its own with the same server, which is captured once; where one is lost the other goes on."""
+    hosts.third()
+    hosts.reachable("third")
+    hosts.nfs("third", "call", "10.77.7.1")
+    run = start("--server=server", "--client=client,third")
+    wholes: list[dict[str, Any]] = []
+
+    def seen(*clients: str) -> bool:
+        wholes[:] = [row for row in run.rows if row["schema"] == "nfslat.live.all/1"]
+        last = {row["client"]: row for row in run.rows if "client" in row}
+        return bool(wholes) and all(one in last and last[one]["matched"] > 20 for one in clients)
+
+    run.wait_for(lambda: seen("client", "third"))
+    assert "server (server), client (client) and third (client): packets come" in run.said
+    assert sum("tcpdump -i" in line for line in hosts.processes()) == 3
+    run.wait_for(lambda: seen() and wholes[-1]["clients"] == ["client", "third"])
+    hosts.kill_sessions("third", signal.SIGKILL)
+    run.wait_for(lambda: "third (client): no packets (" in run.said)
+    run.wait_for(lambda: "third (client): packets come again" in run.said)
+    run.wait_for(lambda: any(row.get("gap") for row in run.rows))
+    run.wait_for(lambda: seen("client", "third"))
+    assert {row["client"] for row in run.rows if row.get("gap")} == {"third"}
+    assert run.ended(signal.SIGINT) == 130
+
+
 def test_what_cannot_begin_is_refused(hosts: Hosts, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As for `nfslat capture`, in a line, before anything is captured."""
     hosts.sshd("bare", "client", mounts=f"mount --bind /dev/null {shutil.which('tcpdump')}")

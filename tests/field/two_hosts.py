@@ -53,6 +53,7 @@ class Hosts:
         self.names = {side: f"nfslat{side[0]}{number}" for side in ("server", "client")}
         self._net = f"10.{200 + number % 50}.{number // 50 % 250}"
         self._places: dict[str, tuple[str, int]] = {}  # of each sshd: its host, and its port
+        self._commands: dict[str, str] = {}  # that start each of them
         self._processes: list[subprocess.Popen[bytes]] = []
         self.config = folder / "ssh_config"
         self.config.write_text("")
@@ -84,6 +85,28 @@ class Hosts:
             for device in ("lo", "mgmt0", "nfs0"):
                 _run("ip", "-n", name, "link", "set", device, "up")
 
+    def third(self) -> str:
+        """One more client, with an sshd of that name: the server's end of NFS becomes a bridge to both."""
+        server, name = self.names["server"], f"nfslatt{os.getpid()}"
+        self.names["third"] = name
+        _run("ip", "netns", "add", name)
+        outer, number = f"{name}m"[-15:], len(self.names)
+        _run("ip", "link", "add", outer, "type", "veth", "peer", "name", "mgmt0", "netns", name)
+        _run("ip", "addr", "add", f"{self._net}.{number * 16 + 1}/28", "dev", outer)
+        _run("ip", "link", "set", outer, "up")
+        _run("ip", "-n", name, "addr", "add", self.address("third") + "/28", "dev", "mgmt0")
+        _run("ip", "link", "add", "port2", "netns", server, "type", "veth", "peer", "name", "nfs0", "netns", name)
+        _run("ip", "-n", name, "addr", "add", f"10.77.7.{number}/24", "dev", "nfs0")
+        _run("ip", "-n", server, "link", "add", "bridge0", "type", "bridge")
+        _run("ip", "-n", server, "addr", "del", "10.77.7.1/24", "dev", "nfs0")
+        for device in ("nfs0", "port2"):
+            _run("ip", "-n", server, "link", "set", device, "master", "bridge0", "up")
+        _run("ip", "-n", server, "addr", "add", "10.77.7.1/24", "dev", "bridge0")
+        _run("ip", "-n", server, "link", "set", "bridge0", "up")
+        for device in ("lo", "mgmt0", "nfs0"):
+            _run("ip", "-n", name, "link", "set", device, "up")
+        return self.sshd("third", "third")
+
     def address(self, side: str) -> str:
         """Of the network that ssh goes by, on which there is no NFS."""
         return f"{self._net}.{list(self.names).index(side) * 16 + 18}"
@@ -103,10 +126,13 @@ class Hosts:
 
     def traffic(self, *addresses: str) -> None:
         """NFS of the client with these addresses of the server, until all ends."""
-        script = str(Path(__file__).with_name("nfs_traffic.py"))
         for address in addresses:
-            self.spawn("server", sys.executable, script, "serve", address)
-            self.spawn("client", sys.executable, script, "call", address)
+            self.nfs("server", "serve", address)
+            self.nfs("client", "call", address)
+
+    def nfs(self, side: str, what: str, address: str) -> None:
+        """One end of it."""
+        self.spawn(side, sys.executable, str(Path(__file__).with_name("nfs_traffic.py")), what, address)
 
     def sshd(self, alias: str, side: str, *, user: str = "root", mounts: str = "", login: str = "/bin/sh") -> str:
         """One more sshd on a host: `mounts` is shell that changes what its sessions see. Returns `alias`."""
@@ -145,7 +171,8 @@ class Hosts:
         sshd = shutil.which("sshd", path=_PATH)
         Path("/run/sshd").mkdir(exist_ok=True)
         script = f"mount --make-rprivate /\n{overlay}{mounts}\nexec {sshd} -D -e -f {config} 2>{account}/log"
-        self.spawn(side, "unshare", "-m", "sh", "-ec", script)
+        self._commands[alias] = script
+        self.again(alias, side)
         with self.config.open("a") as out:
             out.write(
                 f"Host {alias}\n  HostName {self.address(side)}\n  Port {port}\n"
@@ -158,6 +185,17 @@ class Hosts:
         with (self.folder / "known_hosts").open("a") as out:
             out.write(f"[{self.address(side)}]:{port} {kind} {key}\n")
         return alias
+
+    def again(self, alias: str, side: str) -> None:
+        """Start an sshd that was killed."""
+        self.spawn(side, "unshare", "-m", "sh", "-ec", self._commands[alias])
+
+    def kill_all(self, side: str) -> None:
+        """All that runs on a host."""
+        pids = subprocess.run(["ip", "netns", "pids", self.names[side]], capture_output=True, text=True, check=True)
+        for pid in pids.stdout.split():  # nobody but us put a process there
+            with contextlib.suppress(OSError):
+                os.kill(int(pid), signal.SIGKILL)
 
     def port(self, alias: str) -> int:
         """Of an sshd."""
@@ -202,11 +240,9 @@ class Hosts:
         return found
 
     def down(self) -> None:
-        for name in self.names.values():
-            pids = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False).stdout
-            for pid in pids.split():  # nobody but us put a process there
-                with contextlib.suppress(OSError):
-                    os.kill(int(pid), signal.SIGKILL)
+        for side in self.names:
+            with contextlib.suppress(subprocess.CalledProcessError):  # it was not made
+                self.kill_all(side)
         for process in self._processes:
             process.kill()
             process.wait()

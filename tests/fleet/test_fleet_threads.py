@@ -214,8 +214,20 @@ def test_a_server_with_enough_threads_has_one_phase() -> None:
     assert (found.load.queue_ns == 0).all()
 
 
-@pytest.mark.parametrize("connections", [20, 50, 100])
-@pytest.mark.parametrize("think_ms", [25, 70], ids=["deep queues", "short waits"])
+_DEEP, _SHORT = 25, 70  # ms of thinking between two calls, and the queues that follow
+
+
+@pytest.mark.parametrize(
+    ("connections", "think_ms"),
+    [
+        (20, _SHORT),
+        (100, _DEEP),
+        *(
+            pytest.param(*one, marks=pytest.mark.long)
+            for one in ((20, _DEEP), (50, _DEEP), (50, _SHORT), (100, _SHORT))
+        ),
+    ],
+)
 def test_a_server_that_loses_threads_is_found_over_any_number_of_connections(connections: int, think_ms: int) -> None:
     """From 64 threads to 10: since when, how many, how long calls wait, and none before; whose turn it is among a
     hundred connections takes more calls than a window has. The number is that of the limited time, and not a range

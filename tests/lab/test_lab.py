@@ -145,6 +145,7 @@ def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return results
 
 
+@pytest.mark.long
 @needs_native
 def test_real_kernels_are_judged_right(short_run: Path, tmp_path: Path) -> None:
     """Two threads, two slots: what was injected into real kernels is what nfslat finds."""
@@ -155,6 +156,7 @@ def test_real_kernels_are_judged_right(short_run: Path, tmp_path: Path) -> None:
     assert not wrong, wrong
 
 
+@pytest.mark.long
 def test_a_run_leaves_what_the_guide_says(short_run: Path) -> None:
     """Captures, snapshots, scenario and truth of each scenario, and nothing that runs."""
     for one in (each for each in EVERY if each.short):

@@ -6,6 +6,7 @@ import dataclasses
 import gzip
 import json
 import os
+import resource
 import signal
 import struct
 import subprocess
@@ -242,11 +243,28 @@ def test_what_the_client_alone_shows() -> None:
     assert (alone.outcome, alone.server_ms) == ("undecided", None)
 
 
-def test_three_captures_are_too_many(capsys: pytest.CaptureFixture[str]) -> None:
-    """It says what it takes."""
-    assert main(["live", str(CLIENT), str(CLIENT), str(CLIENT)]) == 2
-    told = "nfslat: live takes two captures, SERVER and CLIENT, or one of either host; 3 given\n"
-    assert capsys.readouterr().err == told
+def test_a_disk_that_is_full_ends_nothing(tmp_path: Path) -> None:
+    """What cannot be written is said once, rows go on, and the end says that the file is not whole."""
+    rows, metrics = tmp_path / "rows.jsonl", tmp_path / "nfslat.prom"
+    command = [sys.executable, "-m", "nfslat", "live", str(SERVER), str(CLIENT), "--interval=1"]
+    limit = 4000  # bytes of a file
+    ended = subprocess.run(
+        [*command, "--json", str(rows), "--metrics", str(metrics)],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    said = "".join(ended.stdout.split())  # a long path is wrapped anywhere
+    for name in (f"--json {rows}", f"--metrics {metrics}"):
+        assert said.count(f"{name}: not written: File too large; nfslat goes on".replace(" ", "")) == 1
+    assert ended.stdout.count("server-threads\n") > 4
+    assert ended.returncode == 3
+    assert ended.stderr.count("\n") == 1
+    assert rows.stat().st_size == limit
+    assert b"nfslat_stretches_total 0.0" in metrics.read_bytes()  # the last that was whole
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["nfslat.prom", "rows.jsonl"]
 
 
 def _stretch(**changes: object) -> Stretch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import socket
@@ -10,11 +11,13 @@ from pathlib import Path
 
 import pytest
 from captures import needs_native
+from live_captures import pairs_of
 from prometheus_client.parser import text_string_to_metric_families
 
 from nfslat import api
 from nfslat.cli.main import main
 from nfslat.live.metrics import Metrics
+from nfslat.live.rows import row_of
 
 pytestmark = needs_native
 ROOT = Path(__file__).parents[2]
@@ -70,6 +73,16 @@ def test_the_endpoint_is_on_localhost_alone() -> None:
         thread.join()
 
 
+def test_dropped_packets_add_up(tmp_path: Path) -> None:
+    """Of the rows that know of them."""
+    (pair, *_) = pairs_of(SERVER, CLIENT, 3600.0)
+    metrics = Metrics()
+    for dropped in (None, 3, 0, 4):
+        metrics.add(dataclasses.replace(row_of(pair, None), dropped=dropped), None)
+    metrics.write(str(tmp_path / "nfslat.prom"))
+    assert _read((tmp_path / "nfslat.prom").read_text())["nfslat_dropped_packets_total"] == 7
+
+
 @pytest.mark.parametrize("what", ["capture", "folder", "port"])
 def test_what_is_there_is_not_overwritten(what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A file of something else, a folder, or a port that is taken: one line, and nothing is changed."""
@@ -103,6 +116,7 @@ def _names() -> set[str]:
         "nfslat_server_threads",
         "nfslat_client_slots",
         "nfslat_stretch_end_timestamp_seconds",
+        "nfslat_lag_seconds",
         "nfslat_outcome",
         "nfslat_fault",
     }

@@ -1,4 +1,4 @@
-"""One side's packets as they come, whatever they come from -> a pipe that the decoder reads, and what was missed."""
+"""One side's packets as they come, whatever they come from -> pipes that decoders read, and what was missed."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Gap:
 
 
 class Feed:
-    """A pipe, into which one thread writes."""
+    """A pipe, or several for as many readers, into which one thread writes."""
 
-    def __init__(self, side: str, name: str) -> None:
+    def __init__(self, side: str, name: str, readers: int = 1) -> None:
         """Of "server" or "client"; `name` is for messages."""
         self.side, self.name = side, name
         self.gaps: deque[Gap] = deque(maxlen=_GAPS)
@@ -38,17 +38,14 @@ class Feed:
         self.cpu_percent: int | None = None  # of a processor, lately
         self.failed: NfslatError | None = None  # why nothing comes any more
         self.when_failed: Callable[[], None] = lambda: None
-        self._read, out = os.pipe()
-        self.splice = Splice(out, name)
+        pipes = [os.pipe() for _ in range(readers)]
+        self._ends = [end for end, _ in pipes]
+        self.paths = [f"/dev/fd/{end}" for end in self._ends]  # where it can be read
+        self.splice = Splice([out for _, out in pipes], name)
         self._came = time.monotonic()  # when packets did last
         self._ticked_ns = 0
         self._is_lost = False
         self._lock = threading.Lock()
-
-    @property
-    def path(self) -> str:
-        """Where it can be read."""
-        return f"/dev/fd/{self._read}"
 
     def begin(self) -> None:
         """Another capture of it follows."""
@@ -94,6 +91,5 @@ class Feed:
     def close(self) -> None:
         """Nobody reads any more; who writes gets an ``OSError``."""
         with self._lock:
-            if self._read >= 0:
-                os.close(self._read)
-                self._read = -1
+            while self._ends:
+                os.close(self._ends.pop())

@@ -12,6 +12,7 @@ from nfslat.model.units import NS_PER_S
 
 # What was under way when packets came again has its beginning in the gap.
 _AFTER_NS = 2 * NS_PER_S
+_SERVER = "server"
 
 
 class Speaker:
@@ -26,43 +27,41 @@ class Speaker:
         self.to(text)
 
 
-class Feeds:
-    """Of one side or two: what the decoder reads, and what is known of it."""
+class View:
+    """What is judged together: one host, or a client with its server; and what was missed of it."""
 
-    def __init__(self, feeds: Mapping[str, Feed], close: Callable[[], None], plain: Sequence[str] = ()) -> None:
-        """`close` ends what writes into them. `plain`: captures that are read as they are, in place of any."""
-        self._feeds, self._close, self._plain = feeds, close, list(plain)
-        self.speaker = Speaker(lambda _: None)
-        for feed in feeds.values():
-            feed.when_failed = self._end
-        if any(feed.failed is not None for feed in feeds.values()):
-            self._end()
+    def __init__(
+        self, feeds: Mapping[str, Feed], paths: Sequence[str], names: Sequence[str] = (), client: str | None = None
+    ) -> None:
+        """`feeds`: by side, where packets come by them. `paths`, and `names` for people: the server's, then the
+        client's; `client`: which one it is, where there are several."""
+        self.paths, self.client = list(paths), client
+        self._feeds, self._names = feeds, list(names) or self.paths
         self._dropped = dict.fromkeys(feeds, 0)  # as the last row said it
 
     @property
-    def paths(self) -> list[str]:
-        """The server's, then the client's."""
-        return self._plain or [feed.path for feed in self._feeds.values()]
+    def name(self) -> str:
+        """For people."""
+        return " and ".join(self._names)
 
     def named(self, sources: Sequence[Source]) -> list[Source]:
         """These, opened, with names for people in place of pipes."""
-        names = {feed.path: feed.name for feed in self._feeds.values()}
-        return [_named(one, names.get(one.name, one.name)) for one in sources]
+        return [_named(one, name) for one, name in zip(sources, self._names, strict=True)]
 
     def told(self, stretch: Stretch) -> Stretch:
         """With what was missed meanwhile."""
-        row = stretch.row
         known = {side: feed for side, feed in self._feeds.items() if feed.dropped is not None}
         dropped = {side: (feed.dropped or 0) - self._dropped[side] for side, feed in known.items()}
         self._dropped |= {side: feed.dropped or 0 for side, feed in known.items()}
         percents = [feed.cpu_percent for feed in self._feeds.values() if feed.cpu_percent is not None]
         row = dataclasses.replace(
-            row,
+            stretch.row,
+            client=self.client,
             dropped=sum(dropped.values()) if known else None,
             capture_cpu_percent=max(percents, default=None),
         )
         for side, feed in self._feeds.items():
-            later_ns = stretch.pair.later_ns if side == "server" else 0
+            later_ns = stretch.pair.later_ns if side == _SERVER else 0
             gap = _gap_in(feed, stretch.pair.begin_ns - later_ns, stretch.pair.end_ns - later_ns)
             if gap is not None:
                 why = gap.why.rstrip(".")
@@ -73,20 +72,54 @@ class Feeds:
                 return dataclasses.replace(stretch, row=row, report=None)
         return dataclasses.replace(stretch, row=row)
 
+
+class Feeds:
+    """Of a run."""
+
+    def __init__(
+        self,
+        views: Sequence[View],
+        feeds: Sequence[Feed] = (),
+        close: Callable[[], None] = lambda: None,
+        speaker: Speaker | None = None,
+    ) -> None:
+        """`close` ends what writes into the feeds; what has to be said of them goes through the speaker."""
+        self.views = views
+        self.speaker = speaker or Speaker(lambda _: None)
+        self._feeds, self._close = feeds, close
+        for feed in feeds:
+            feed.when_failed = self._end
+        if any(feed.failed is not None for feed in feeds):
+            self._end()
+
     def _end(self) -> None:
         """One has failed: with the others alone there would be no more stretches, or none that tell."""
-        for feed in self._feeds.values():
+        for feed in self._feeds:
             feed.end()
 
     def refuse_failed(self) -> None:
         """Raise the ``NfslatError`` with which a feed ended, where one did."""
-        for feed in self._feeds.values():
+        for feed in self._feeds:
             if feed.failed is not None:
                 raise feed.failed
 
     def close(self) -> None:
         """Nothing is captured any more."""
         self._close()
+
+
+def views_of(feeds: Mapping[str, Feed], clients: Mapping[str, str]) -> list[View]:
+    """Of hosts, by side: the server's is read with each client's. `clients`: what rows call them."""
+    server = feeds.get(_SERVER)
+    if not clients:
+        return [View(feeds, [one.paths[0] for one in feeds.values()], [one.name for one in feeds.values()])]
+    views = []
+    for number, (side, client) in enumerate(clients.items()):
+        both = [feeds[side]] if server is None else [server, feeds[side]]
+        paths = [feeds[side].paths[0]] if server is None else [server.paths[number], feeds[side].paths[0]]
+        by_side = {"client": feeds[side]} | ({} if server is None else {_SERVER: server})
+        views.append(View(by_side, paths, [one.name for one in both], client if len(clients) > 1 else None))
+    return views
 
 
 def _named(source: Source, name: str) -> Source:

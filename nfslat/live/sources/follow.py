@@ -38,14 +38,14 @@ class _File:
 class Follower:
     """Of one side."""
 
-    def __init__(self, side: str, argument: str) -> None:
+    def __init__(self, side: str, argument: str, readers: int = 1) -> None:
         """Begin to read: a file, a folder, or a pattern. Raises ``InputError``."""
         path = Path(argument)
         self._is_one = path.is_file() or not (path.is_dir() or glob.has_magic(argument))
         if self._is_one and not path.is_file():
             problem = "is no file that could grow" if path.exists() else "no such file"
             raise InputError(f"{problem}; --follow takes a file, a folder, or a pattern", about=argument)
-        self.feed = Feed(side, argument)
+        self.feed = Feed(side, argument, readers)
         self._pattern = os.path.join(glob.escape(argument), "*") if path.is_dir() else argument
         self._known: dict[str, tuple[_Stat, int | None]] = {}  # of a file as it was then, its first packet
         self._now: _File | None = None  # is read, or was last
@@ -126,7 +126,7 @@ class Follower:
 
     def _first_ns(self, name: str) -> int | None:
         """When its first packet was captured; None while there is none, or for what is no capture."""
-        splice = Splice(os.open(os.devnull, os.O_WRONLY), name)
+        splice = Splice([os.open(os.devnull, os.O_WRONLY)], name)
         try:
             with open(name, "rb") as stream:
                 splice.take(stream.read(_HEAD_BYTES))

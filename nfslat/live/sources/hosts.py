@@ -48,7 +48,7 @@ class _Stream:
 
 
 class Streams:
-    """Of one host or two, from the moment on that both capture."""
+    """Of some hosts, from the moment on that both capture."""
 
     def __init__(self, wanted: Wanted, max_cpu: int, voice: Voice) -> None:
         """Log in, look, and begin. Raises ``InputError`` and ``UsageError`` for what cannot begin."""
@@ -59,9 +59,11 @@ class Streams:
         with contextlib.ExitStack() as stack:
             self._links = connect(wanted.hosts, wanted.ssh, _IN_MEMORY, 0, voice, stack)
             self._events = next(iter(self._links.values())).events
+            # The server's packets are read with those of each client.
+            readers = {side: max(len(wanted.clients), 1) if side == "server" else 1 for side in wanted.hosts}
             planned = plans(Hosts(self._links, voice), wanted)
             self._streams = {
-                side: _Stream(link, planned[side], Feed(side, link.name), planned[side].cost.snaplen)
+                side: _Stream(link, planned[side], Feed(side, link.name, readers[side]), planned[side].cost.snaplen)
                 for side, link in self._links.items()
             }
             for stream in self._streams.values():
@@ -69,7 +71,9 @@ class Streams:
                 self._start(stream)
             self._await_all()
             self._stack = stack.pop_all()
-        voice.say(f"{' and '.join(one.link.name for one in self._streams.values())}: packets come; Ctrl-C ends it")
+        *others, last = (one.link.name for one in self._streams.values())
+        names = " and ".join([", ".join(others), last] if others else [last])
+        voice.say(f"{names}: packets come; Ctrl-C ends it")
         self._thread.start()
 
     @property
@@ -133,10 +137,13 @@ class Streams:
                 self._begins(stream, event.text)
             case "counts":
                 self._counted(stream, event.text)
+            case "folder" | "full":
+                stream.why = f"cannot write in {event.text}: is the disk full?"
             case "done":
                 self._ended(stream, event.text)
             case "gone" if stream.state not in ("waiting", "over"):
-                self._lost(stream, _last(stream.link) if stream.link.greeted else stream.link.why_gone())
+                why = _last(stream.link) if stream.link.greeted else stream.link.why_gone()
+                self._lost(stream, stream.why or why)
             case "said" if event.text.startswith("nfslat: ") and not SAID_BEFORE.search(event.text):
                 stream.why = event.text.removeprefix("nfslat: ")
                 if stream.state == "starting":

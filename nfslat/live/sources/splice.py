@@ -1,4 +1,4 @@
-"""Bytes of captures that follow one another, each cut off anywhere -> whole packets of one capture, in a pipe.
+"""Bytes of captures that follow one another, each cut off anywhere -> whole packets of one capture, in pipes.
 
 A connection that was lost, and a file that is being written, end in the middle of a packet; there the decoder would
 stop.
@@ -12,6 +12,7 @@ import os
 import select
 import struct
 import threading
+from collections.abc import Sequence
 
 from nfslat.errors import InputError
 from nfslat.model.units import NS_PER_S
@@ -35,17 +36,17 @@ _INTERFACE, _PACKET, _RESOLUTION = 1, 6, 9  # blocks of pcapng, and an option
 
 
 class Splice:
-    """Writes to a pipe. What it knows may be read by other threads."""
+    """Writes to one pipe or several. What it knows may be read by other threads."""
 
-    def __init__(self, out: int, name: str) -> None:
+    def __init__(self, outs: Sequence[int], name: str) -> None:
         """Of nothing yet; `name` is for messages."""
         self.packets = self.bytes = 0
         self.first_ns: int | None = None  # of the first packet since `begin`
         self.last_ns: int | None = None  # of the last packet, on its clock
-        self._out, self._name = out, name
-        os.set_blocking(out, False)
-        self._room = select.poll()
-        self._room.register(out, select.POLLOUT)
+        self._outs, self._name = {out: select.poll() for out in outs}, name
+        for out, room in self._outs.items():
+            os.set_blocking(out, False)
+            room.register(out, select.POLLOUT)
         self._is_over = False
         self._held = b""
         self._is_first = self._at_header = True
@@ -90,22 +91,26 @@ class Splice:
             self.bytes += len(data)
 
     def _put(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            if self._is_over:
-                raise OSError(errno.EPIPE, os.strerror(errno.EPIPE))
-            # A decoder that was told to stop reads no more, and may hold its end open.
-            if self._room.poll(_LOOK_MS):
-                with contextlib.suppress(BlockingIOError):
-                    view = view[os.write(self._out, view) :]
+        self._refuse_over()
+        for out, room in self._outs.items():
+            view = memoryview(data)
+            while view:
+                self._refuse_over()
+                # A decoder that was told to stop reads no more, and may hold its end open.
+                if room.poll(_LOOK_MS):
+                    with contextlib.suppress(BlockingIOError):
+                        view = view[os.write(out, view) :]
+
+    def _refuse_over(self) -> None:
+        if self._is_over:
+            raise OSError(errno.EPIPE, os.strerror(errno.EPIPE))
 
     def close(self) -> None:
         """The decoder finds the end."""
         self._is_over = True
         with self._lock:
-            if self._out >= 0:
-                os.close(self._out)
-                self._out = -1
+            while self._outs:
+                os.close(self._outs.popitem()[0])
 
     def _header(self, data: bytes) -> int | None:
         """Where packets begin; None: more is needed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +13,7 @@ from nfslat.decompose import PART_NAMES, Parts
 from nfslat.model.blocks import each_block
 from nfslat.model.causes import CAUSES, FROM_OUTSIDE, Cause, code
 from nfslat.model.decoded import Decoded
-from nfslat.model.tables import I64, Ops
+from nfslat.model.tables import I32, I64, Ops
 from nfslat.wire.charges.claims import Charges, Claims, Pair, charged
 from nfslat.wire.charges.hosts import Pause, held_claims
 from nfslat.wire.charges.losses import blocked_claims, overtaken_claims, waits_claims
@@ -148,6 +149,9 @@ def charge(
     of_client, of_server = silences(client, server), silences(server, client)
     # At its sender: of calls at the client, of replies at the server.
     sides = {"server": server, "client": client}
+    if of_a_stretch:
+        at = {"server": (parts.server, parts.matched.server), "client": (parts.client, parts.matched.client)}
+        sides = {name: _loaded_then(side, *at[name]) for name, side in sides.items()}
     ways = {name: (_ways(side.ops, is_reply=False), _ways(side.ops, is_reply=True)) for name, side in sides.items()}
     of_client = of_client.only(np.isin(of_client.way, ways["client"][False]))
     of_server = of_server.only(np.isin(of_server.way, ways["server"][True]))
@@ -179,6 +183,14 @@ def charge(
     )
     delayed_acks = {"call_send": held_acks_ns(of_client), "reply_send": held_acks_ns(of_server)}
     return Charged(charged(claims, pair, in_front), parts, net_ns, half_ns, pauses, plateaus, delayed_acks)
+
+
+def _loaded_then(side: Decoded, ops: Ops, rows: I32) -> Decoded:
+    """With what was carried while these ops ran: at another time the path may have carried more."""
+    loads = side.details.loads
+    begin_ns, end_ns = int(ops.t0[rows].min()), int(ops.t3[rows].max())
+    then = loads.take((loads.begin_ns >= begin_ns) & (loads.begin_ns < end_ns))
+    return dataclasses.replace(side, details=dataclasses.replace(side.details, loads=then))
 
 
 def _of_each(of_pair: I64, numbers: I64 | None, parts: Parts) -> I64:

@@ -23,6 +23,7 @@ from nfslat.model.protocol import NULL32, op_name
 from nfslat.model.tables import I8, I32, I64, Bool, Ops
 from nfslat.model.units import NS_PER_MS
 from nfslat.wire.charges.claims import Claims, Pair, of_each
+from nfslat.wire.charges.late import Late
 from nfslat.wire.charges.places import place
 from nfslat.wire.charges.sending import Socket
 
@@ -37,7 +38,6 @@ _SPREAD = 2.5  # packets: one that each end of a window cuts, and half of one fo
 _SPREAD_SHARE = 0.08
 _MOST = 1.15  # times the rate: twice that spread; a bucket's burst (tc-tbf(8)) passes faster, now and then, ...
 _BURSTS = 0.05  # ... in so many of the windows: it fills while the path is idle, so bursts come first and are rare
-_JITTER = 0.25  # of the delay: what the queue does not explain of it; beyond, most of the delay is something else's
 _HEADERS = 132  # bytes of an NFSv3 READ's reply without the data (RFC 5531, RFC 1813); others have about as many
 _QUEUE_NS = 10 * NS_PER_MS  # on average, and twice the distance: more than a busy host's ACKs are late
 _NOT_FEW = 0.25  # of the messages: more than a hiccup of a host touches
@@ -97,7 +97,7 @@ def bandwidth_claims(
             from_ns = np.minimum(arrived - (net_ns[part][at] - half_trip_ns), begins)
             queues = _union(from_ns, arrived)
             payload = _payload_bytes(ops, rows, is_reply=is_reply)
-            waits = _Waits(arrived - net_ns[part][at], arrived, payload, half_trip_ns)
+            waits = Late(arrived - net_ns[part][at], arrived, payload, half_trip_ns)
             packet = packet_bytes(tcp.take(tcp_of[group]))
             arrivals = loads.take(loads_of[group])
             found = _plateau(arrivals, queues, packet, waits)
@@ -190,27 +190,6 @@ def _union(begin: I64, end: I64) -> _Queues:
     return _Queues(begin[at], latest[np.append(at[1:], len(begin)) - 1])
 
 
-class _Waits(NamedTuple):
-    """Late messages of a direction."""
-
-    sent_ns: I64  # receiver's clock
-    arrived_ns: I64
-    payload: I64  # bytes, about
-    half_trip_ns: int
-
-    def jitter_ns(self, rate: float) -> float:
-        """What the line behind the queue adds, now and then more and now and then less: how far messages are off what
-        those in front of them take at `rate`; 0 where that explains too little of their delay to say so."""
-        order = np.argsort(self.sent_ns, kind="stable")
-        sent, size = self.sent_ns[order], self.payload[order]
-        by_arrival = np.argsort(self.arrived_ns, kind="stable")
-        gone = np.concatenate([[0], np.cumsum(self.payload[by_arrival])])
-        ahead = np.cumsum(size) - gone[np.searchsorted(self.arrived_ns[by_arrival], sent, "right")]
-        late = self.arrived_ns[order] - sent - self.half_trip_ns
-        low, high = np.quantile(late - ahead / rate, [0.1, 0.9])
-        return float(high - low) if high - low <= _JITTER * float(np.median(late)) else 0.0
-
-
 def _payload_bytes(ops: Ops, rows: I64, *, is_reply: bool) -> I64:
     """Of replies to READs, or of WRITE calls, the data; of others next to nothing."""
     name = "READ" if is_reply else "WRITE"
@@ -218,7 +197,7 @@ def _payload_bytes(ops: Ops, rows: I64, *, is_reply: bool) -> I64:
     return np.where(is_data & (ops.size[rows] != NULL32), ops.size[rows].astype(np.int64), 0) + _HEADERS
 
 
-def _plateau(loads: Loads, queues: _Queues, packet: float, waits: _Waits) -> tuple[float, Bool, float] | None:
+def _plateau(loads: Loads, queues: _Queues, packet: float, waits: Late) -> tuple[float, Bool, float] | None:
     """Bytes a ns, which of the queues went at that rate, and the share of the busy time that they make; None where
     what arrived shows no rate."""
     if not len(loads) or packet <= 0:
@@ -243,6 +222,8 @@ def _plateau(loads: Loads, queues: _Queues, packet: float, waits: _Waits) -> tup
     if typical <= 0:
         return None
     least = max(1, int(np.ceil(_PACKETS * packet / typical)))
+    if waits.is_constant(typical / stretch):
+        return None
     jitter = 2 * waits.jitter_ns(typical / stretch) * typical / stretch
     for width in (least * wider for wider in _WIDER):
         counts = np.where(whole, (end - begin) // width, 0)

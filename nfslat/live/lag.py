@@ -1,0 +1,39 @@
+"""When stretches of time ended, and when they come -> how far nfslat is behind what happens."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from nfslat.live.watch import Stretch
+from nfslat.model.units import NS_PER_S
+
+
+class Lag:
+    """Of the stretches of one run. The promptest of them is not behind, so that no clock need agree with ours, and
+    captures of long ago that are read faster than they were made are not behind either."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        """Of none."""
+        self._now_s = now_s
+        self._end_ns = 0
+        self._least_s = float("inf")
+
+    def of(self, end_ns: int) -> float:
+        """Of a stretch that comes now, in s."""
+        late_s = self._now_s() - end_ns / NS_PER_S
+        if end_ns < self._end_ns:  # the clock of the capture was set back
+            self._least_s = late_s
+        self._end_ns = end_ns
+        self._least_s = min(self._least_s, late_s)
+        return late_s - self._least_s
+
+
+def timed(stretches: Iterable[Stretch]) -> Iterator[Stretch]:
+    """The same, each with how far it is behind."""
+    lag = Lag()
+    for stretch in stretches:
+        row = dataclasses.replace(stretch.row, lag_s=round(lag.of(stretch.pair.end_ns), 3))
+        yield dataclasses.replace(stretch, row=row)
+        del stretch  # before the next one is made
