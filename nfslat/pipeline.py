@@ -447,10 +447,12 @@ def phases_of(c: Analysis, known: Known, borders: Sequence[int] | None = None) -
         one = within(c, *span.inside_ns)
         if not len(one.matched):
             one = within(c, span.begin_ns, span.end_ns)
-        instead = c.inflight.load.threads.instead
-        if instead and len(one.matched) < _NEARLY_ALL * len(c.matched):
+        whole, own = c.inflight.load.threads, one.inflight.load.threads
+        # Of fewer threads than work at once in another phase the whole says nothing: all of it has no such limit.
+        is_fewer = own.limited and own.high is not None and own.high < whole.bound.threads
+        if whole.instead and not is_fewer and len(one.matched) < _NEARLY_ALL * len(c.matched):
             # More calls have told than there are in one phase.
-            load = refuted(one.inflight.load, instead)
+            load = refuted(one.inflight.load, whole.instead)
             one = dataclasses.replace(one, inflight=dataclasses.replace(one.inflight, load=load))
         inflight = inflight_of(one)
         judged = judge(one, hosts, matched_ops(one), inflight, None)
