@@ -27,8 +27,9 @@ from nfslat.windows.whole import SIDES, Whole
 
 LEAST_OPS = 100_000  # slow ops that are rare, threads and slots need many to be told
 MANY_OPS = 200_000  # of a window, where nothing was asked for: enough to judge by, and little memory
-# Windows that are joined until they are long and hold enough. Each takes a pass over what is open, which is 2 s of ops.
-_SHORT_NS, _LONG_NS, _PARTS = NS_PER_S // 4, NS_PER_S, 8
+# Windows that are joined until they are long and hold enough. Each takes a pass over what is open, 2 s of ops; of those
+# that are so long, or as is best, longer parts are exact enough.
+_SHORT_NS, _LONG_NS, _SO_LONG_NS = NS_PER_S // 4, NS_PER_S, 60 * NS_PER_S
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def size_of(window_s: float) -> Size:
 
 def short_of(width_ns: int) -> int:
     """How long those are of which a window of so many ns is made; 0: as is best."""
-    return min(max(width_ns // _PARTS, _SHORT_NS), _LONG_NS, width_ns) if width_ns else _LONG_NS
+    return min(width_ns, _SHORT_NS) if 0 < width_ns < _SO_LONG_NS else _LONG_NS
 
 
 def correlate(
