@@ -265,6 +265,14 @@ def test_what_is_kept_leaves_no_part_of_it(tmp_path: Path) -> None:
     assert keep(np.arange(10), store).value().tolist() == list(range(10))
 
 
+@pytest.mark.parametrize("url", ["", "file://"])
+def test_some_bytes_of_what_is_kept(tmp_path: Path, url: str) -> None:
+    """Read from a folder as from what fsspec opens, also where it is none of them."""
+    store = Store(f"{url}{tmp_path}")
+    (tmp_path / "one").write_bytes(b"0123456789")
+    assert [store.read("one", *span) for span in ((2, 5), (4, 4), (7,), ())] == [b"234", b"", b"789", b"0123456789"]
+
+
 def test_what_others_may_have_written_is_not_read(tmp_path: Path) -> None:
     """In a folder that others see a file counts as kept only as long as it is what the run wrote, to the last bit."""
     kept = keep(np.arange(10), Store(str(tmp_path)))

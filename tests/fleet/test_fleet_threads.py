@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +24,8 @@ from nfslat.fleet.compare.windows import Windows, flying, plan
 from nfslat.fleet.model import Phase
 from nfslat.fleet.run.changes import runs
 from nfslat.fleet.run.joined import joined, slim
+from nfslat.fleet.run.server_threads import keep_waits
+from nfslat.fleet.run.store import Store
 from nfslat.fleet.run.stretches import cut_parts, hidden_of, put_together, stretches
 from nfslat.fleet.run.threads import AllClients, alike, find_all, find_stretch, server_wide
 from nfslat.fleet.sections.words import phase_line, span
@@ -505,6 +508,27 @@ def test_shards_that_several_tasks_cut_make_the_stretches_that_one_makes(doubled
         for shard in range(12):
             assert np.array_equal(one.of_client([shard]).load.queue_ns, other.of_client([shard]).load.queue_ns)
         assert np.array_equal(one.seen.levels.time_ns, other.seen.levels.time_ns)
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_waits_that_are_kept_come_back_to_each_client(doubled: Capture, tmp_path: Path, limited: bool) -> None:
+    """Those of its shards, in the order of their calls, as where nothing was written; also of a shard without calls."""
+    store = Store(str(tmp_path))
+    (cut,) = cut_parts(doubled.parts, doubled.facts, [doubled.windows]).pieces
+    found = find_stretch(replace(cut, rows=(*cut.rows, cut.rows[0][:0])), (0.0, 0.0), doubled.windows)
+    assert len({id(one) for one in columns_of(found.load)}) > 1
+    if not limited:
+        queue = found.load.queue_ns
+        found = replace(found, load=replace(found.load, queue_with_least_ns=queue, queue_with_most_ns=queue))
+    kept = keep_waits(found, store)
+    for shards in ([3], [7, 0, 11], [12, 2], [12]):
+        one, other = kept.of_client(store, shards).load, found.of_client(shards).load
+        assert all(map(np.array_equal, columns_of(one), columns_of(other)))
+
+
+def columns_of(load: ServerLoad) -> tuple[I64, I64, I64]:
+    """Its waits, and those with the fewest and with the most threads."""
+    return load.queue_ns, load.queue_with_least_ns, load.queue_with_most_ns
 
 
 def test_ten_threads_in_a_stretch_and_eleven_in_the_next_are_no_change() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import zlib
 from collections import defaultdict
@@ -105,10 +106,11 @@ def _look(one: Input, folder: Path, size_bytes: int) -> Head:
 def _end_of(one: Input, path: Path, decoded: Decoded) -> int:
     with path.open("rb") as stream:
         first = stream.read(tails.TAIL_BYTES)
-    try:
-        found = tails.last_ns(first, fetch.tail(one, tails.TAIL_BYTES)) if tails.can_tell(first) else None
-    except InputError:
-        found = None
+    found = None
+    with contextlib.suppress(InputError):
+        for size in (tails.SHORT_BYTES, tails.TAIL_BYTES) if tails.can_tell(first) else ():
+            if found is None:
+                found = tails.last_ns(first, fetch.tail(one, size))
     return max(decoded.last_ns, found or 0)
 
 

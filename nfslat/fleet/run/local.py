@@ -60,6 +60,7 @@ class Processes(Pool):
                 self._executor, self._processes, first = begin(self._count, self._bound, self._folder)
                 first.result(timeout=_BEGIN_S)
             except TimeoutError:
+                self._is_broken = True
                 raise self._gone(f"no process began within {_BEGIN_S:.0f} seconds") from None
             except OSError as problem:  # so many there cannot be
                 if self._count == 1:
@@ -85,7 +86,7 @@ class Processes(Pool):
         return self._count
 
     def _bury(self) -> None:
-        """Python has ended those that were left, which say so by no signal; their names are of no use."""
+        """Python has ended those that were left, too; they are not lost by themselves."""
         self._end(_END_S)
         killed = [one for one in self._processes if one.exitcode not in (0, -signal.SIGTERM)]
         self.lost += [f"process {one.pid}" for one in killed or self._processes[:1]]

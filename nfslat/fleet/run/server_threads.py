@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -33,35 +32,37 @@ class _Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class _Waits:
-    """A stretch without its columns, which are in a file: shard after shard the rows of each, and then each column."""
+class Waits:
+    """A stretch without its columns, which are in a file: of each shard its rows, and then each column."""
 
     stretch: Stretch
     name: str
-    begins: I64  # of each shard in a column, and where the last one ends
+    begins: I64  # of each shard's rows, and where the last ones end
     columns: int  # where nothing limits the threads the others are the first one
 
     def of_client(self, store: Store, shards: Sequence[int]) -> Stretch:
         """With the columns of the ops of some shards, in the order of their calls' first frames."""
-        rows: I32 = self._read(store, shards, 0, np.int32)
-        order = np.argsort(rows) if len(shards) > 1 else np.arange(len(rows))
-        begins = [int(self.begins[-1]) * (4 + 8 * at) for at in range(self.columns)]
-        found: list[I64] = [self._read(store, shards, begin, np.int64)[order] for begin in begins]
-        queue, least, most = found if self.columns > 1 else found * 3
+        of_shards = [self._read(store, at) for at in shards]
+        order = np.argsort(np.concatenate([rows for rows, _ in of_shards]))
+        found = np.concatenate([columns for _, columns in of_shards], axis=1)[:, order]
+        queue, least, most = found if self.columns > 1 else (found[0],) * 3
         load = replace(self.stretch.load, queue_ns=queue, queue_with_least_ns=least, queue_with_most_ns=most)
         return replace(self.stretch, load=load)
 
-    def _read(self, store: Store, shards: Sequence[int], begin: int, kind: type[np.signedinteger[Any]]) -> Any:
-        size = np.dtype(kind).itemsize
-        spans = [(begin + self.begins[at : at + 2] * size).tolist() for at in shards]
-        return np.frombuffer(b"".join(store.own.read(self.name, *span) for span in spans), dtype=kind)
+    def _read(self, store: Store, shard: int) -> tuple[I32, I64]:
+        """Of one, in one piece: a request takes long where the store is far away."""
+        begin, end = self.begins[shard : shard + 2].tolist()
+        size, count = 4 + 8 * self.columns, end - begin
+        content = store.own.read(self.name, size * begin, size * end)
+        columns = np.frombuffer(content, np.int64, self.columns * count, offset=4 * count)
+        return np.frombuffer(content, np.int32, count), columns.reshape(self.columns, count)
 
 
 @dataclass(frozen=True)
 class Shares:
     """What the server's threads did, for each client its part."""
 
-    kept: Kept  # a list of `_Waits`
+    kept: Kept  # a list of `Waits`
 
     def of_client(self, store: Store, shards: Sequence[int]) -> ServerWide:
         """For the ops of some shards."""
@@ -87,7 +88,7 @@ def find_threads(
         plan = _Plan(decode.facts, tuple(map(tuple, groups)), of, tuple(servers), at == 0, at == len(some) - 1)
         pieces = [kept[at] for _, kept in cuts]
         finding.append(pool.submit(_find, store, plan, counts, pieces, priority=priority))
-    found: list[_Waits] = [pool.result(one) for one in finding]
+    found: list[Waits] = [pool.result(one) for one in finding]
     return wide_of([one.stretch for one in found], windows), Shares(keep(found, store))
 
 
@@ -100,21 +101,26 @@ def for_client(
     return find_all(parts, of_all, windows, frozenset(servers)).for_parts(rows)
 
 
-def _find(store: Store, plan: _Plan, counts: Sequence[Cut], pieces: Sequence[Kept]) -> _Waits:
+def _find(store: Store, plan: _Plan, counts: Sequence[Cut], pieces: Sequence[Kept]) -> Waits:
     """`counts` of all cuts, and the piece that each has of this stretch."""
     with store.scratch() as scratch:
         facts = read_shard(store, plan.facts, scratch)[1]
     hidden = stretches.hidden_of(counts, facts)
     piece = stretches.put_together([one.value() for one in pieces], facts, plan.groups)
-    found = find_stretch(piece, hidden, plan.windows, frozenset(plan.servers), first=plan.first, last=plan.last)
+    ends = {"first": plan.first, "last": plan.last}
+    return keep_waits(find_stretch(piece, hidden, plan.windows, frozenset(plan.servers), **ends), store)
+
+
+def keep_waits(found: Stretch, store: Store) -> Waits:
+    """Write the columns of a stretch to what is the run's own in `store`."""
     load = found.load
     columns = [load.queue_ns, load.queue_with_least_ns, load.queue_with_most_ns]
     if all(one is load.queue_ns for one in columns):
         columns = columns[:1]
-    rows = np.concatenate([np.zeros(0, dtype=np.int32), *found.rows])
     name = store.new()
     with store.own.writing(name) as out:
-        for column in (rows, *(one[rows] for one in columns)):
-            out.write(column.data)
+        for rows in found.rows:
+            for column in (rows, *(one[rows] for one in columns)):
+                out.write(np.ascontiguousarray(column).data)
     begins = np.cumsum([0, *map(len, found.rows)])
-    return _Waits(found.small(), name, begins, len(columns))
+    return Waits(found.small(), name, begins, len(columns))

@@ -148,6 +148,8 @@ class Store:
 
     def read(self, name: str, begin: int = 0, end: int | None = None) -> bytes:
         """Some of its bytes."""
+        if end is not None and end <= begin:  # which not every file system understands
+            return b""
         if self.is_local:
             with open(self.place(name), "rb") as file:
                 file.seek(begin)

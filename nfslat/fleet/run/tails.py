@@ -10,6 +10,7 @@ import struct
 
 from nfslat.model.units import NS_PER_S
 
+SHORT_BYTES = 1 << 16  # tells, unless packets are large
 TAIL_BYTES = 1 << 20
 _SCAN_BYTES = 1 << 19  # two packets of the largest size lie in it
 _MOST_PACKET_BYTES = 1 << 18
