@@ -12,7 +12,8 @@ from nfslat.decompose import srt_ns
 from nfslat.figures.stats import summary_of
 from nfslat.model.tables import Ops
 from nfslat.model.units import NS_PER_S, iso, unix_s
-from nfslat.windows.pairs import Pair, of_clients
+from nfslat.windows.alone import of_clients
+from nfslat.windows.pairs import Pair
 
 SCHEMA = "nfslat.live/1"
 SRT = "nfslat"  # how a response time is measured

@@ -12,12 +12,26 @@ import numpy as np
 from nfslat.match.connections import by_ends
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, Connection, Ops, hosts
+from nfslat.select import Filters, is_reverse, select
 from nfslat.windows.gaps import longer
 
 
 def by_connection(ops: Ops, rows: Bool) -> I64:
     """How many of the ops in `rows` are on each connection."""
     return np.bincount(ops.conn[rows], minlength=len(ops.connections)).astype(np.int64)
+
+
+def of_clients(ops: Ops, filters: Filters | None = None) -> Bool:
+    """Those that reports are about: of NFS, called by a client, and selected."""
+    return np.asarray((select(ops, filters or Filters(), ops.t0, 0) == 0) & ~ops.spread(is_reverse(ops)))
+
+
+def alone_and_outside(ops: Ops, ran_ns: tuple[int, int], filters: Filters, rows: Bool | None = None) -> tuple[I64, int]:
+    """Of the ops that reports are about, or of those in `rows`: by connection, those while the other capture ran; and
+    how many are not."""
+    rows = of_clients(ops, filters) if rows is None else rows & of_clients(ops, filters)
+    outside = rows & ((ops.t0 < ran_ns[0]) | (ops.t3 > ran_ns[1]))
+    return by_connection(ops, rows & ~outside), int(np.count_nonzero(outside))
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from nfslat.errors import InputError
 from nfslat.findings.words import times
 from nfslat.match.match import Matching, match
 from nfslat.model.decoded import Decoded
-from nfslat.model.tables import I64, Bool, Matched, Miss, Ops
+from nfslat.model.tables import I64, Matched, Miss, Ops
 from nfslat.model.units import NS_PER_S
 from nfslat.results import Correlation, Side
-from nfslat.select import Filters, is_reverse, select
-from nfslat.windows.alone import by_connection
+from nfslat.select import Filters
+from nfslat.windows.alone import alone_and_outside
 from nfslat.windows.gaps import longer
 from nfslat.windows.reader import Reader, Windowed
 
@@ -222,14 +222,11 @@ def _pair(
     may_swap: bool,
 ) -> Pair:
     """What ended in a window; of either side what may have its partner in the next one is held."""
-    end_ns = window_ns[1]
-    own = client.joined()
-    ran_ns = _client_ran_ns(client, later_ns)
-    left = _dropped(server, ran_ns, filters)
     if not server.held:
-        client.held = [_nothing_of(own)]
-        return Pair(*window_ns, own, None, later_ns, *_sums(left), server_ran_ns=_ran_ns(server, later_ns))
-    other = server.joined()
+        return _unmatched(server, client, window_ns, later_ns, filters)
+    end_ns, ran_ns = window_ns[1], _ran_ns(client, -later_ns)
+    left = _dropped(server, ran_ns, filters)
+    own, other = client.joined(), server.joined()
     first = _matching(other, own)
     comes = (first.unmatched.client != Miss.MATCHED) & (own.ops.t3 >= end_ns - _LATE_NS) & (not server.is_over)
     own, later = parted(own, ~comes, end_ns)
@@ -239,7 +236,7 @@ def _pair(
     goes = (fates == Miss.MATCHED) | ((fates == Miss.CONNECTION_UNMATCHED) & (other.ops.t3 < until_ns))
     now, rest = parted(other, goes, until_ns)
     vain = (rest.ops.t3 < until_ns - _HELD_NS) | client.is_over
-    left.append(_left(rest.ops, vain, ran_ns, filters))
+    left.append(alone_and_outside(rest.ops, ran_ns, filters, vain))
     server.held = [parted(rest, ~vain)[0] if vain.any() else rest]
     client.held = [later]
     found = None
@@ -249,46 +246,31 @@ def _pair(
         if found.swapped:
             raise Exchanged
     else:
-        left.append(_left(now.ops, np.ones(len(now.ops), dtype=np.bool_), ran_ns, filters))
+        left.append(alone_and_outside(now.ops, ran_ns, filters))
     return Pair(*window_ns, own, found, later_ns, *_sums(left), server_ran_ns=_ran_ns(server, later_ns))
 
 
-def _client_ran_ns(client: Reader, later_ns: int) -> tuple[int, int]:
-    """When the client's capture ran, on the server's clock."""
-    begin_ns, end_ns = client.ran_ns
-    return begin_ns - later_ns, end_ns - later_ns if client.is_over else _EVER_NS
+def _unmatched(
+    server: Reader, client: Reader, window_ns: tuple[int, int], later_ns: int | None, filters: Filters
+) -> Pair:
+    """A window whose ops are not in the server's capture."""
+    own = client.joined()
+    client.held = [parted(own, np.ones(len(own.ops), dtype=np.bool_))[1]]
+    if later_ns is None:
+        return Pair(*window_ns, own, None)
+    left = _dropped(server, _ran_ns(client, -later_ns), filters)
+    return Pair(*window_ns, own, None, later_ns, *_sums(left), server_ran_ns=_ran_ns(server, later_ns))
 
 
 def _dropped(server: Reader, ran_ns: tuple[int, int], filters: Filters) -> list[tuple[I64, int]]:
     dropped, server.dropped = server.dropped, []
-    return [_left(ops, np.ones(len(ops), dtype=np.bool_), ran_ns, filters) for ops in dropped]
+    return [alone_and_outside(ops, ran_ns, filters) for ops in dropped]
 
 
-def _ran_ns(server: Reader, later_ns: int) -> tuple[int, int]:
-    """When the server's capture ran, on the client's clock."""
-    begin_ns, end_ns = server.ran_ns
-    return begin_ns + later_ns, end_ns + later_ns if server.is_over else _EVER_NS
-
-
-def _nothing_of(decoded: Decoded) -> Decoded:
-    """What is held where all of a window goes."""
-    return parted(decoded, np.ones(len(decoded.ops), dtype=np.bool_))[1]
-
-
-def _left(ops: Ops, rows: Bool, ran_ns: tuple[int, int], filters: Filters) -> tuple[I64, int]:
-    """Of those that an NFS client called: which the other capture lacks, and how many while it did not run."""
-    return alone_and_outside(ops, rows & of_clients(ops, filters), ran_ns)
-
-
-def of_clients(ops: Ops, filters: Filters | None = None) -> Bool:
-    """Those that reports are about: of NFS, called by a client, and selected."""
-    return np.asarray((select(ops, filters or Filters(), ops.t0, 0) == 0) & ~ops.spread(is_reverse(ops)))
-
-
-def alone_and_outside(ops: Ops, rows: Bool, ran_ns: tuple[int, int]) -> tuple[I64, int]:
-    """Of the ops in `rows`, by connection, those while the other capture ran; and how many are not."""
-    outside = rows & ((ops.t0 < ran_ns[0]) | (ops.t3 > ran_ns[1]))
-    return by_connection(ops, rows & ~outside), int(np.count_nonzero(outside))
+def _ran_ns(reader: Reader, later_ns: int) -> tuple[int, int]:
+    """When a capture ran, on a clock that is so much later than its own."""
+    begin_ns, end_ns = reader.ran_ns
+    return begin_ns + later_ns, end_ns + later_ns if reader.is_over else _EVER_NS
 
 
 def _sums(left: list[tuple[I64, int]]) -> tuple[I64, int]:
@@ -296,17 +278,6 @@ def _sums(left: list[tuple[I64, int]]) -> tuple[I64, int]:
     for one, _ in left:
         counts = longer(counts, one)
     return counts, sum(one for _, one in left)
-
-
-def _unmatched(
-    server: Reader, client: Reader, window_ns: tuple[int, int], later_ns: int | None, filters: Filters
-) -> Pair:
-    own = client.joined()
-    client.held = [_nothing_of(own)]
-    if later_ns is None:
-        return Pair(*window_ns, own, None)
-    left = _dropped(server, _client_ran_ns(client, later_ns), filters)
-    return Pair(*window_ns, own, None, later_ns, *_sums(left), server_ran_ns=_ran_ns(server, later_ns))
 
 
 def _side(reader: Reader, decoded: Decoded) -> Side:

@@ -27,7 +27,9 @@ from nfslat.windows.whole import SIDES, Whole
 
 LEAST_OPS = 100_000  # slow ops that are rare, threads and slots need many to be told
 MANY_OPS = 200_000  # of a window, where nothing was asked for: enough to judge by, and little memory
-_SHORT_NS = NS_PER_S // 4  # windows that are joined until they are long and hold enough
+# Windows that are joined until they are long and hold enough. Each takes a pass over what is open, 2 s of ops; of those
+# that are so long, or as is best, longer parts are exact enough.
+_SHORT_NS, _LONG_NS, _SO_LONG_NS = NS_PER_S // 4, NS_PER_S, 60 * NS_PER_S
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,11 @@ class Size:
 def size_of(window_s: float) -> Size:
     """`window_s` seconds at least; 0: as is best."""
     return Size(round(window_s * NS_PER_S), LEAST_OPS if window_s else MANY_OPS)
+
+
+def short_of(width_ns: int) -> int:
+    """How long those are of which a window of so many ns is made; 0: as is best."""
+    return min(width_ns, _SHORT_NS) if 0 < width_ns < _SO_LONG_NS else _LONG_NS
 
 
 def correlate(
@@ -89,7 +96,7 @@ def _read(
     filters: Filters | None,
 ) -> model.Report:
     # What a window tells of calls that the capture lacks is known one short window later.
-    short_ns = min(size.width_ns or _SHORT_NS, _SHORT_NS)
+    short_ns = short_of(size.width_ns)
     of_server, of_client = Windows(server, tools, short_ns), Windows(client, tools, short_ns)
     read, slow = 0, SlowOps(slowest, has_frames=len(server.files) == len(client.files) == 1)
     try:

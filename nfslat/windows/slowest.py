@@ -60,7 +60,8 @@ class Slowest:
             self._each *= 2
             self._kept = self._kept[:, self._kept[ORDER] % self._each == 0]
         if self._kept.shape[1] > self._most:
-            self._kept = self._kept[:, np.argpartition(self._kept[CLIENT], -self._most)[-self._most :]]
+            slowest = np.argpartition(self._kept[CLIENT], -self._most)[-self._most :]
+            self._kept = self._kept.take(slowest, axis=1)
 
     @classmethod
     def merge(cls, some: Sequence[Self]) -> Self:

@@ -28,14 +28,14 @@ from nfslat.findings.diagnosis import Diagnosis
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Miss
 from nfslat.results import Analysis
-from nfslat.windows.alone import Alone, by_connection
+from nfslat.windows.alone import Alone, alone_and_outside, by_connection, of_clients
 from nfslat.windows.clocks import Clocks
 from nfslat.windows.counts import Counts
 from nfslat.windows.flying import Flying
 from nfslat.windows.fold import fold
 from nfslat.windows.hosts import Hosts
 from nfslat.windows.judged import Judgement
-from nfslat.windows.pairs import Pair, alone_and_outside, of_clients
+from nfslat.windows.pairs import Pair
 from nfslat.windows.slowest import Slowest
 from nfslat.windows.sums import Sums, sums_of
 from nfslat.windows.transport import joined
@@ -174,7 +174,7 @@ class Whole:
     def _add_unmatched(self, pair: Pair) -> None:
         """No op of the client's is in the server's capture."""
         ops, ran_ns = pair.client.ops, pair.server_ran_ns or (0, np.iinfo(np.int64).max)
-        alone, outside = alone_and_outside(ops, of_clients(ops, self._filters), ran_ns)
+        alone, outside = alone_and_outside(ops, ran_ns, self._filters)
         self._alone["client"].add(alone)
         self.unmatched["client"][Miss.OUTSIDE_OVERLAP.name] += outside
 

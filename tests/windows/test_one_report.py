@@ -25,8 +25,10 @@ from nfslat.answer import model
 from nfslat.cli.main import main
 from nfslat.errors import InputError, UsageError
 from nfslat.figures.sketch import RELATIVE_ERROR
+from nfslat.model.units import NS_PER_S
 from nfslat.select import make_filters
 from nfslat.windows import large
+from nfslat.windows.run import short_of
 
 pytestmark = needs_native
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
@@ -220,6 +222,14 @@ def test_pipes_cannot_be_read_again(tmp_path: Path) -> None:
     writer.start()
     with pytest.raises(InputError, match="give the server's capture first"):
         windowed(pipe, SERVER, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "part_s"), [(0.1, 0.1), (0.25, 0.25), (7.0, 0.25), (59.0, 0.25), (60.0, 1.0), (3600.0, 1.0), (0.0, 1.0)]
+)
+def test_parts_of_a_window(seconds: float, part_s: float) -> None:
+    """A window is made of parts that are no longer than it; long ones, and those of any length, of longer parts."""
+    assert short_of(round(seconds * NS_PER_S)) == round(part_s * NS_PER_S)
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
