@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -164,7 +165,10 @@ def _asked(hosts: Hosts, cwd: Path) -> Ended:
         said += os.read(ours, 4096).decode()
     os.write(ours, b"n\n")
     out, _ = process.communicate(timeout=60)
-    said += os.read(ours, 4096).decode()
+    os.set_blocking(ours, False)
+    with contextlib.suppress(OSError):  # all is read, and nobody has the other end
+        while more := os.read(ours, 4096):
+            said += more.decode()
     os.close(ours)
     return Ended(process.returncode, out.decode(), said)
 
