@@ -190,8 +190,9 @@ def test_a_worker_that_dies_over_nothing(tmp_path: Path) -> None:
     """The next task is done by others, and is not to blame."""
     with local.processes(2, "1GB", tmp_path) as pool:
         first = pool.result(pool.submit(os.getpid))
-        os.kill(first, signal.SIGKILL)
-        psutil.wait_procs([psutil.Process(first)], timeout=10)
+        worker = psutil.Process(first)
+        worker.kill()
+        worker.wait(timeout=10)
         assert [pool.result(pool.submit(abs, number)) for number in range(3)] == [0, 1, 2]
     assert pool.lost == [f"process {first}"]
 
