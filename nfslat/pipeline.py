@@ -280,10 +280,13 @@ def analyse(
     if missing is None:
         missing = {name: missing_calls(side.decoded) for name, side in (("server", server), ("client", client))}
     waits = retrans_waits_ns(server.decoded, client.decoded, found.matched, found.clock)
-    charges = _charge(found, waits, of_a_stretch=of_a_stretch or found.client.span_ns is not None)
+    charges = None
     at_server, at_client = (one_side(side, missing[name]) for name, side in (("server", server), ("client", client)))
     if len(found.matched):
-        at_server, at_client = _of_pairs(found, at_server, at_client, flying_there)
+        pairs = host_pairs(server.ops, client.ops, found.matched)
+        of_a_stretch = of_a_stretch or found.client.span_ns is not None
+        charges = _charge(found, waits, pairs, of_a_stretch=of_a_stretch)
+        at_server, at_client = _of_pairs(pairs, at_server, at_client, flying_there)
     if others is None and cannot_tell:
         others = one_of_several(at_server, cannot_tell)
     at_server = dataclasses.replace(at_server, in_socket_ns=_in_socket_ns(found, charges))
@@ -444,10 +447,12 @@ def phases_of(c: Analysis, known: Known, borders: Sequence[int] | None = None) -
         one = within(c, *span.inside_ns)
         if not len(one.matched):
             one = within(c, span.begin_ns, span.end_ns)
-        instead = c.inflight.load.threads.instead
-        if instead and len(one.matched) < _NEARLY_ALL * len(c.matched):
+        whole, own = c.inflight.load.threads, one.inflight.load.threads
+        # Of fewer threads than work at once in another phase the whole says nothing: all of it has no such limit.
+        is_fewer = own.limited and own.high is not None and own.high < whole.bound.threads
+        if whole.instead and not is_fewer and len(one.matched) < _NEARLY_ALL * len(c.matched):
             # More calls have told than there are in one phase.
-            load = refuted(one.inflight.load, instead)
+            load = refuted(one.inflight.load, whole.instead)
             one = dataclasses.replace(one, inflight=dataclasses.replace(one.inflight, load=load))
         inflight = inflight_of(one)
         judged = judge(one, hosts, matched_ops(one), inflight, None)
@@ -665,11 +670,10 @@ def _put_off(side: Side, calls: Bool) -> tuple[list[Request], list[Recovery]]:
 
 
 def _of_pairs(
-    found: Correlation, at_server: OneSide, at_client: OneSide, flying_there: Bool | None
+    pairs: HostPairs, at_server: OneSide, at_client: OneSide, flying_there: Bool | None
 ) -> tuple[OneSide, OneSide]:
     """What hosts have in flight that only one of the captures knows is nothing that these compare; and the levels of a
     server are of one, though there may be several."""
-    pairs = host_pairs(found.server.ops, found.client.ops, found.matched)
     ours = at_client.compared & at_client.ops.spread(pairs.of_client != NULL)
     there = at_server.compared if flying_there is None else flying_there
     return _at_first(at_server, pairs.servers, there), dataclasses.replace(at_client, compared=ours)
@@ -680,12 +684,13 @@ def _at_first(side: OneSide, servers: Sequence[str], flying: Bool) -> OneSide:
     return dataclasses.replace(side, servers=servers, compared=flying & side.ops.spread(is_at(side.ops, servers[0])))
 
 
-def _charge(found: Correlation, waits: tuple[Waits, Waits] | None, *, of_a_stretch: bool) -> Charged | None:
+def _charge(
+    found: Correlation, waits: tuple[Waits, Waits] | None, pairs: HostPairs, *, of_a_stretch: bool
+) -> Charged | None:
     """None where the clocks, or what TCP did, are not known."""
-    if waits is None or not found.clock.fits or not len(found.matched):
+    if waits is None or not found.clock.fits:
         return None
     server, client = found.server.decoded, found.client.decoded
-    pairs = host_pairs(server.ops, client.ops, found.matched)
     return charge(
         server,
         client,

@@ -141,7 +141,9 @@ def _wrapper(folder: Path, name: str, path: str, script: str) -> None:
     (folder / name).chmod(0o755)
 
 
-@pytest.mark.parametrize("command", [["--engine", "tshark"], ["show", "--slowest", "1"]])
+@pytest.mark.parametrize(
+    "command", [["show", "--slowest", "1"], pytest.param(["--engine", "tshark"], marks=pytest.mark.long)]
+)
 def test_a_dissector_that_hangs(
     tools: Tools,
     tmp_path: Path,

@@ -207,3 +207,18 @@ def test_the_cause_of_another_phase_is_named_too(tmp_path: Path) -> None:
     first = found.phases[0]
     assert threads.share == pytest.approx(0.85 * first.time_share, rel=0.15)
     assert "share_slowest" not in threads.evidence or threads.evidence["share_slowest"] is None
+
+
+@needs_native
+@pytest.mark.parametrize("disks", [None, 2])
+def test_what_many_threads_did_before_says_nothing_of_the_few_that_are_left(tmp_path: Path, disks: int | None) -> None:
+    """32 threads, on any number of disks, and then 2 on slow ones: the whole fits no number of threads of those that
+    are as many as were at work at once. The second phase, in which there are fewer, fits 2."""
+    slow = {"READ": 20 * MS, "WRITE": 20 * MS, GETATTR: 50_000}
+    first = simulate(threads=32, workers=20, count=700, think_ns=40 * MS, disks=disks)
+    second = simulate(threads=2, workers=20, count=350, mean_ns=slow, law="lognormal", sigma=0.5, seed=2)
+    report = api.correlate(*write_captures(one_after_another(first, second), tmp_path)).summary
+    assert report.inflight is not None
+    assert report.inflight.server.instead
+    assert report.verdict is not None
+    assert (report.verdict.cause, report.phases[-1].threads_estimate) == ("server-threads", 2)

@@ -276,6 +276,21 @@ def test_the_same_time_is_claimed_once() -> None:
     assert "cannot be told: too regular" in found.text
 
 
+def test_ops_that_are_always_slow_are_said_before_those_that_are_so_at_times() -> None:
+    """A third of the READs are slow and the others come from memory, and every WRITE is: that is most of the time."""
+    mean = Layers(36.0, 1.0)
+    some = SlowOps(
+        ops=("READ",), slow=300, of=900, slow_ms=11.0, others_ms=0.1, mean_ms=3.0, slowest_ms=0.0, overtaken=1.0,
+        light_quick=40,
+    )  # fmt: skip
+    facts = replace(STORAGE, mean=mean, by_op=(row("READ", 900, 3.7), row("WRITE", 300, 120.0)), slow_ops=some)
+    every = _one(facts)
+    assert (every.code, every.share) == ("server-storage", pytest.approx(35 / 36, abs=0.05))
+    assert every.text.startswith("WRITE takes")
+    at_times = _one(replace(facts, by_op=(row("READ", 900, 45.0), row("WRITE", 300, 8.0))))
+    assert at_times.text.startswith("300 of 900 READs")
+
+
 def test_a_handful_of_ops_makes_nothing_certain() -> None:
     """With 49 ops of those that take the time all is likely at most, and nobody is told to set a number of threads."""
     few = (row("READ", 49, 20, None),)

@@ -52,8 +52,8 @@ def refuse(options: argparse.Namespace) -> None:
         for name in ("server_addr", "client_addr"):
             capture_command.refuse_no_address(options, name)
         clients = _clients(options)
-        if "" in clients or len(set(clients)) < len(clients):
-            raise UsageError("--client takes each host once")
+        if "" in clients:
+            raise UsageError(f"--client {','.join(clients)}: a host has no name")
         if len(clients) > 1 and options.client_addr:
             raise UsageError("--client-addr is the address of one client; there are several")
         return
@@ -72,6 +72,8 @@ def several(options: argparse.Namespace) -> list[str]:
     clients = hosts if are_hosts(options) else options.captures[1:]
     if len(clients) < 2:
         return []
+    if len(set(clients)) < len(clients):
+        raise UsageError(f"{', '.join(clients)}: each client is given once")
     for name in ("screen", "html", "json_report"):
         if getattr(options, name):
             raise UsageError(f"--{name.replace('_', '-')} is about one client; of several, --out has a folder for each")

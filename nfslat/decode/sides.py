@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
+from queue import Empty, SimpleQueue
 from threading import Event
 
 from nfslat.decode.capture import Source
@@ -11,6 +12,8 @@ from nfslat.decode.directions import find_directions, on_one_clock
 from nfslat.decode.engine import Engine
 from nfslat.decode.protocols import has_other_calls, refuse_without_nfs
 from nfslat.model.decoded import Decoded
+
+_AWAKE_S = 0.2
 
 Progress = Callable[[int], None]  # is told how much more was read, in the engine's unit
 Read = tuple[Source, Decoded]
@@ -47,19 +50,26 @@ def decode_both(
 ) -> tuple[Read, Read]:
     """Each in a thread of its own; the first problem of either, or Ctrl-C, stops the other, too."""
     stop = Event()
+    ended: SimpleQueue[bool] = SimpleQueue()  # whether it was read
 
     def checked(amount: int) -> None:
         if stop.is_set():
             raise _Stopped
         progress(amount)
 
+    def read(source: Source) -> Read:
+        is_read = False
+        try:
+            found = decode(source, engine, checked, all_programs=all_programs)
+            is_read = True
+            return found
+        finally:
+            ended.put(is_read)
+
     with ThreadPoolExecutor(max_workers=2) as pool:
         try:
-            sides = [
-                pool.submit(decode, source, engine, checked, all_programs=all_programs) for source in (server, client)
-            ]
-            done, _ = wait(sides, return_when=FIRST_EXCEPTION)
-            if any(side.exception() for side in done):
+            sides = [pool.submit(read, source) for source in (server, client)]
+            if not all(_awaited(ended) for _ in sides):
                 stop.set()
         except BaseException:
             stop.set()
@@ -69,3 +79,13 @@ def decode_both(
         if problem is not None and not isinstance(problem, _Stopped):
             raise problem
     return sides[0].result(), sides[1].result()
+
+
+def _awaited(ended: SimpleQueue[bool]) -> bool:
+    """The next of them. A signal that comes just before a wait without a limit would not be heard until that is over;
+    and one that comes within a lock of Python's own leaves it locked, which this queue has not."""
+    while True:
+        try:
+            return ended.get(timeout=_AWAKE_S)
+        except Empty:
+            pass

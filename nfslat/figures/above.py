@@ -41,7 +41,9 @@ def times_kept_above(c: Analysis, rows: I64, sessions: float | None) -> dict[str
     side = c.client
     calls = side.forward
     details = side.decoded.details
-    stops = [Stops(Why.NO_CONNECTION, *without_connection(side.ops, side.decoded.loose, details.tcp, calls))]
+    conn, since, until = without_connection(side.ops, side.decoded.loose, details.tcp, calls)
+    of_it = until > side.decoded.first_ns  # of a stretch what was over before it is another one's
+    stops = [Stops(Why.NO_CONNECTION, conn[of_it], since[of_it], until[of_it])]
     if c.charges is not None:
         pauses = [(one.begin_ns, one.end_ns) for one in c.charges.pauses if one.side == "client"]
         begin, end = np.array(pauses, dtype=np.int64).reshape(-1, 2).T.copy()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from nfslat.answer.model import MatchedRow, ServerInFlight
 from nfslat.findings.diagnosis import INLINED, OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import AT_SERVER, LONG_MS, MATTERS, STORAGE_OPS, UNSTABLE_WRITE, Facts
-from nfslat.findings.slow_ops import IN_THREAD, OR_PROCESSOR, STORAGE_PROVEN, slow_finding
+from nfslat.findings.slow_ops import IN_THREAD, OR_PROCESSOR, STORAGE, STORAGE_PROVEN, Late, slow_finding
 from nfslat.findings.tune import advice
 from nfslat.findings.words import ms, percent, span, times
 from nfslat.model.causes import FROM_OUTSIDE, Cause
@@ -171,14 +171,24 @@ class ServerWindow(Window):
 def server_findings(facts: Facts) -> list[Diagnosis]:
     """In no order."""
     slow = slow_finding(facts)
-    # Ops that are slow at times, and all that is slow, are the same time.
-    of_time = _in_thread(facts) if slow is None else [slow]
+    of_time: list[Diagnosis | None] = [slow]  # of ops that are slow at times, or all that is slow: it is the same time
+    if slow is None or _is_of_few(facts, slow):
+        every = _in_thread(facts)
+        # The kinds that are not slow at times may be slow always, and are most of it.
+        of_time = every if slow is None or any(one is not None and one.code == STORAGE for one in every) else of_time
     found = [_queue(facts), *of_time, _reconnect(facts)]
     by_code: dict[str, Diagnosis] = {}
     for one in found:
         if one is not None:
             by_code.setdefault(one.code, one)  # the queue itself says more than what is left of the server's time
     return [_no_surer(facts, one) for one in (*by_code.values(), *_caps(facts))]
+
+
+def _is_of_few(f: Facts, slow: Diagnosis) -> bool:
+    """Do the operations of which some are slow make less than half of what data take in the server?"""
+    kinds = slow.evidence.ops if isinstance(slow.evidence, Late) else ()
+    times_ms = {row.op: row.count * row.server_ms.mean for row in f.by_op if row.op in STORAGE_OPS}
+    return sum(times_ms.get(one, 0.0) for one in kinds) < _HALF * sum(times_ms.values())
 
 
 def _no_surer(f: Facts, found: Diagnosis) -> Diagnosis:

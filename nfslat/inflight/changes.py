@@ -97,13 +97,13 @@ def _gain(one_ns: F64, other_ns: F64) -> float:
     say the same of all cuts near the right one, for a few pieces of the other side do not move them."""
     both = np.log2(np.maximum(np.concatenate((one_ns, other_ns)), 1.0))
     parts = both, both[: len(one_ns)], both[len(one_ns) :]
-    whole, one, other = (float(np.abs(values - np.median(values)).sum()) for values in parts)
+    whole, one, other = (float(np.abs(values - _median(values)).sum()) for values in parts)
     return whole - one - other
 
 
 def _is_step(before_ns: F64, after_ns: F64) -> bool:
     """Are both clearly apart?"""
-    low_ns, high_ns = float(np.median(before_ns)), float(np.median(after_ns))
+    low_ns, high_ns = _median(before_ns), _median(after_ns)
     low, high = np.log2(max(low_ns, 1.0)), np.log2(max(high_ns, 1.0))
     if abs(high_ns - low_ns) < _LEAST_NS or abs(high - low) < _FACTOR:
         return False
@@ -117,7 +117,13 @@ def _is_step(before_ns: F64, after_ns: F64) -> bool:
 
 
 def _deviation(values: F64) -> float:
-    return float(np.median(np.abs(values - np.median(values))))
+    return _median(np.abs(values - _median(values)))
+
+
+def _median(values: F64) -> float:
+    """As of numpy, which takes five times as long for so few."""
+    ordered, middle = np.sort(values), len(values) // 2
+    return float((ordered[middle] + ordered[(len(values) - 1) // 2]) / 2)
 
 
 def _exact(columns: Sequence[I64], edges: I64, cut: int) -> int:

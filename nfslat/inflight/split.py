@@ -43,14 +43,15 @@ def slow_from(own_ns: I64, *, of_the_time: float = 0.5) -> float | None:
     for cells in range(_STEPS, _STEPS * _WIDEST + 1):
         if cells >= len(edges):
             break
-        begin = np.arange(len(edges) - cells)
-        inside = below[begin + cells] - below[begin]
-        peak = np.minimum(before[begin], behind[begin + cells])
-        ok = inside * _STEPS <= _EMPTY * peak * cells
-        sure = np.where(ok, _surprise(inside, peak, cells / (cells + _STEPS)), 0.0)
+        inside = below[cells:] - below[:-cells]
+        peak = np.minimum(before[: len(inside)], behind[cells : len(edges)])
+        empty = np.flatnonzero(inside * _STEPS <= _EMPTY * peak * cells)
+        if not len(empty):
+            continue
+        sure = _surprise(inside[empty], peak[empty], cells / (cells + _STEPS))
         for at in np.flatnonzero(sure > best).tolist():
             # What lies in the valley belongs to the nearer side.
-            from_ns = float(np.exp(edges[at] + cells * cell / 2))
+            from_ns = float(np.exp(edges[empty[at]] + cells * cell / 2))
             first = int(np.searchsorted(times, from_ns))
             if sure[at] > best and _are_apart(times, sums, first, of_the_time):
                 best, found = float(sure[at]), from_ns

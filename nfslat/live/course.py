@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
+from nfslat.answer.model import Report
 from nfslat.live.baseline import Baseline
 from nfslat.live.rows import Row
 from nfslat.live.watch import Event, Stretch
 from nfslat.windows.pairs import Pair
 
 _OVER = 2  # stretches in a row without it: it has ended. After one it may go on
+_MOST = 0.5  # of the mean: what explains as much is seen in what its layer takes
+_AS_BEFORE = 0.5  # of the time that its layer took when it was named last
+_EVENTS = frozenset(("host-pause", "reconnect"))  # over when they are not seen, whatever operations take
 
 
 class Lasting:
@@ -38,12 +43,12 @@ class Lasting:
         self.event, self._without = Event(self._what, begin_ns, pair.end_ns), 0
         return True
 
-    def ended(self, *, holds: bool) -> Event | None:
-        """What has ended, with this stretch."""
+    def ended(self, *, holds: bool, may_go_on: bool = False) -> Event | None:
+        """What has ended, with this stretch; not with one in which it may go on."""
         if holds or self.event is None:
             return None
         self._without += 1
-        if self._without < _OVER:
+        if self._without < _OVER or may_go_on:
             return None
         over, self.event = self.event, None
         return over
@@ -54,31 +59,62 @@ class Course:
 
     def __init__(self) -> None:
         """None is there."""
-        self._causes: dict[str, Lasting] = {}
+        self._causes: dict[str, _Named] = {}
 
-    def add(self, pair: Pair, row: Row) -> tuple[list[Event], list[Event]]:
+    def add(self, pair: Pair, row: Row, report: Report | None = None) -> tuple[list[Event], list[Event]]:
         """Those that began with a stretch, and those that ended."""
         if not row.ops or row.gap is not None:
             return [], []
         now = row.cause if row.outcome == "fault" and row.confidence != "low" else None
         if now is not None:
-            self._causes.setdefault(now, Lasting(now))
+            self._causes.setdefault(now, _Named(Lasting(now))).see(row, report)
         began, ended = [], []
-        for cause, lasting in list(self._causes.items()):
-            if lasting.began(pair, holds=cause == now) and lasting.event is not None:
-                began.append(lasting.event)
-            over = lasting.ended(holds=cause == now)
+        for cause, named in list(self._causes.items()):
+            if named.lasting.began(pair, holds=cause == now) and named.lasting.event is not None:
+                began.append(named.lasting.event)
+            over = named.lasting.ended(holds=cause == now, may_go_on=named.may_go_on(row, report))
             if over is not None:
                 ended.append(over)
                 del self._causes[cause]
         return began, ended
 
 
+@dataclass
+class _Named:
+    """A cause, and what its layer took when it was named last, if that tells whether it is there."""
+
+    lasting: Lasting
+    layer: str | None = None
+    layer_ms: float | None = None
+
+    def see(self, row: Row, report: Report | None) -> None:
+        """A stretch in which it leads."""
+        verdict = None if report is None else report.verdict
+        is_most = verdict is not None and (verdict.share or 0.0) >= _MOST and row.cause not in _EVENTS
+        self.layer, self.layer_ms = row.layer, _of_layer(row.layer, row) if is_most else None
+
+    def may_go_on(self, row: Row, report: Report | None) -> bool:
+        """In a stretch of which it cannot be told what is at fault: does it show the cause as well, or is its layer as
+        slow as before?"""
+        if self.lasting.event is None or row.outcome != "undecided":
+            return False
+        shown = () if report is None else [one.code for one in report.findings if one.severity == "warning"]
+        if self.lasting.event.what in shown:
+            return True
+        took_ms = _of_layer(self.layer, row)
+        return took_ms is not None and self.layer_ms is not None and took_ms >= _AS_BEFORE * self.layer_ms
+
+
+def _of_layer(layer: str | None, row: Row) -> float | None:
+    """What an operation spends there, ms, where packets show it."""
+    return {"network": row.network_ms, "server": row.server_ms}.get(layer or "")
+
+
 def followed(stretches: Iterable[Stretch], baseline: Baseline | None = None) -> Iterator[Stretch]:
     """The same, each with the causes that began and ended with it, and whether the baseline has its cause."""
     course = Course()
     for stretch in stretches:
-        began, ended = course.add(stretch.pair, stretch.row)
+        began, ended = course.add(stretch.pair, stretch.row, stretch.report)
         is_new = baseline is not None and stretch.row.outcome == "fault" and baseline.is_new(stretch.row.cause)
         yield dataclasses.replace(stretch, began=tuple(began), ended=tuple(ended), is_new=is_new)
         del stretch

@@ -106,13 +106,15 @@ class Moments:
     def _write(self, event: Event, stretch: Stretch | None) -> None:
         if self._folder is None:
             return
+        report = None if stretch is None else stretch.report
         try:
-            report = self._watch.report(event.begin_ns)
+            # On one stretch its own says more than what is kept of it.
+            if report is None or stretch is None or event.begin_ns < stretch.pair.begin_ns:
+                report = self._watch.report(event.begin_ns)
         except InputError as problem:
-            if stretch is None or stretch.report is None:
+            if report is None:
                 self._tell(f"no report is written: {problem}")
                 return
-            report = stretch.report
         if self._baseline is not None:
             report = self._baseline.told(report)
         packets = self._watch.packets((event.begin_ns - _lead_ns(report), event.end_ns + _LEAD_NS), report)

@@ -28,6 +28,7 @@ def render(found: Series) -> str:
         charts(found),
         package=_PACKAGE,
         series=found,
+        title=f"NFS latency by load: {len(found.points)} runs",
         layer=culprit(found) or "unknown",
         blocks=blocks,
         contents=[

@@ -16,12 +16,18 @@ from nfslat.windows.pairs import Pair
 
 def analysed(found: Correlation, pair: Pair, gaps: Mapping[str, Gaps]) -> Analysis:
     """`found` is that of `pair`; `gaps` are those of each side, and are told."""
-    server = _without_late(found.server, pair.begin_ns - pair.later_ns)
-    client = _without_late(found.client, pair.begin_ns)
+    server = _begun(_without_late(found.server, pair.begin_ns - pair.later_ns), pair.begin_ns - pair.later_ns)
+    client = _begun(_without_late(found.client, pair.begin_ns), pair.begin_ns)
     sides = {"server": server, "client": client}
     missing = {name: gaps[name].told(len(side.ops.connections)) for name, side in sides.items()}
     of_window = dataclasses.replace(found, server=server, client=client)
     return pipeline.analyse(of_window, missing=missing, of_a_stretch=True)
+
+
+def _begun(side: Side, begin_ns: int) -> Side:
+    """As a capture that begins with the window: what was over before it is none of its."""
+    decoded = side.decoded
+    return dataclasses.replace(side, decoded=dataclasses.replace(decoded, first_ns=max(decoded.first_ns, begin_ns)))
 
 
 def _without_late(side: Side, begin_ns: int) -> Side:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 import time
 from pathlib import Path
 
-from laboratory import compare, host, judge, kerberos, one_sided, scenario
+from laboratory import compare, host, judge, kerberos, live, one_sided, scenario
 from laboratory.guest import Kernel, LabError
 from laboratory.run import run
 from laboratory.visit import visit
@@ -33,7 +34,17 @@ def main() -> int:
     other = commands.add_parser("with", help="run a command beside a scenario's guests and load: $LAB_SSH server ...")
     other.add_argument("scenario", metavar="SCENARIO")
     other.add_argument("shell", metavar="COMMAND", nargs="?", default="bash", help="of sh; default: bash")
-    for one_of in (one, other):
+    watched = commands.add_parser("live", help="causes that begin and end while `nfslat live` watches")
+    watched.add_argument(
+        "scenario", nargs="?", default=str(live.FOLDER / "mixed.toml"), metavar="SCENARIO", help="a file"
+    )
+    watched.add_argument(
+        "--results", type=Path, default=Path("lab-results/live"), metavar="DIR", help="default: lab-results/live"
+    )
+    watched.add_argument("--interval", type=float, default=10.0, metavar="S", help="of a stretch (10)")
+    watched.add_argument("--healthy", type=float, metavar="MIN", help="inject nothing, and watch for so many minutes")
+    watched.add_argument("--again", action="store_true", help="no guests: the captures that a run left in DIR")
+    for one_of in (one, other, watched):
         one_of.add_argument("--kernel", default="debian", metavar="KERNEL", help=_KERNEL)
     commands.add_parser("list", help="the scenarios")
     needs = commands.add_parser("packages", help="Debian's packages that a command needs and this machine lacks")
@@ -51,6 +62,8 @@ def main() -> int:
         elif options.command == "with":
             wanted_one = scenario.read(scenario.path(options.scenario))
             return visit(wanted_one, *_machine(options.kernel), options.shell)
+        elif options.command == "live":
+            return _live(options)
         else:
             wanted = [scenario.read(scenario.path(name)) for name in options.scenarios]
             wanted += [each for each in scenario.every() if options.all or (options.short and each.short)]
@@ -79,6 +92,20 @@ def _run(wanted: list[scenario.Scenario], options: argparse.Namespace) -> int:
             said = f"FAILED: {error}"
         sys.stderr.write(f"{number}/{len(wanted)} {each.name}: {said}\n")
     return 3 if failed else 0
+
+
+def _live(options: argparse.Namespace) -> int:
+    if options.again:
+        _say("\n".join(live.again(options.results, options.interval)))
+        return 0
+    machine = _machine(options.kernel)
+    wanted = scenario.read(Path(options.scenario))
+    times = live.Times()
+    if options.healthy is not None:
+        wanted, times = dataclasses.replace(wanted, inject=()), live.Times(warm=options.healthy * 60)
+    live.record(wanted, *machine, options.results, options.interval, times)
+    _say("\n".join(live.judged(options.results, options.results, options.interval)))
+    return 0
 
 
 def _machine(name: str) -> tuple[Kernel, Path]:

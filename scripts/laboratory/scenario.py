@@ -106,6 +106,17 @@ class Capture:
 
 
 @dataclass(frozen=True)
+class Injected:
+    """A cause that begins and ends while `nfslat live` watches (``scripts/lab live``)."""
+
+    name: str
+    right: tuple[str, ...]  # the findings that a person who knows it would name
+    begin: dict[str, str]  # a script of sh by guest; all at once
+    end: dict[str, str]
+    for_s: float | None = None  # how long it lasts; None: as long as the command says
+
+
+@dataclass(frozen=True)
 class Scenario:
     """One file of scenarios/."""
 
@@ -118,6 +129,7 @@ class Scenario:
     load2: Load | None = None  # of a second client
     capture: Capture = Capture()
     expect: dict[str, Any] = field(default_factory=dict)
+    inject: tuple[Injected, ...] = ()
     short: bool = False  # belongs to the set that the tests run by night
 
 
@@ -135,9 +147,11 @@ def read(file: Path) -> Scenario:
             if name in found:
                 steps = found[name].pop("timeline", None)
                 found[name] = table(**found[name], **({"timeline": _steps(steps)} if steps else {}))
+        place = f"{file.name}, [[inject]]"
+        found["inject"] = tuple(_injected(one) for one in found.get("inject", ()))
         place = file.name
         return Scenario(name=file.stem, text=text, **found)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, TypeError, AttributeError, KeyError) as error:
         raise ScenarioError(f"{place}: {error}") from error
 
 
@@ -147,6 +161,14 @@ def _steps(found: list[dict[str, Any]]) -> tuple[Step, ...]:
         if one.on not in GUESTS:
             raise TypeError(f"timeline: {one.on!r} is none of {', '.join(GUESTS)}")
     return steps
+
+
+def _injected(found: dict[str, Any]) -> Injected:
+    one = Injected(**found | {"right": tuple(found["right"])})
+    for name in (*one.begin, *one.end):
+        if name not in GUESTS:
+            raise TypeError(f"{one.name}: {name!r} is none of {', '.join(GUESTS)}")
+    return one
 
 
 def every() -> list[Scenario]:

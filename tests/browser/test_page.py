@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browsers import arguments, find_browser, needs_browser
+from browsers import TEXTS_CUT, chromium, needs_browser
 from captures import SAMPLES, SHARED, needs_native
 
 if importlib.util.find_spec("playwright") is None:  # which takes a while to import
@@ -32,15 +32,8 @@ _PAIRS = {
 _SAMPLE = "packet-loss"
 _BY_DAY = ("packet-loss",)  # with lost segments in its pictures
 
-# Headings by level; texts of pictures that stick out of them; numbers of a table's rows; cells of a picture's data.
+# Headings by level; numbers of a table's rows; cells of a picture's data.
 _LEVELS = "() => [...document.querySelectorAll('main :is(h1,h2,h3,h4,h5,h6)')].map((one) => Number(one.tagName[1]))"
-_CUT = """() => [...document.querySelectorAll('.plot svg')].flatMap((svg) => {
-  const box = svg.getBoundingClientRect();
-  return [...svg.querySelectorAll('text')].filter((text) => {
-    const own = text.getBoundingClientRect();
-    return own.width && (own.right > box.right + 1 || own.left < box.left - 1);
-  }).map((text) => text.textContent);
-})"""
 _ROWS = "(rows) => rows.map((row) => [...row.querySelectorAll('td.n data')].map((one) => Number(one.value)))"
 _CELLS = """() => {
   const found = [];
@@ -98,12 +91,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Made]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=find_browser(), args=arguments())
-        yield chromium
-        chromium.close()
+    with chromium() as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -184,7 +173,7 @@ def test_a_page_draws_and_says_what_the_json_says(
     for width in (768, 320):
         page.set_viewport_size({"width": width, "height": 800})
         page.wait_for_function("(width) => document.documentElement.scrollWidth <= width", arg=width)
-    page.wait_for_function(f"() => !({_CUT})().length")
+    page.wait_for_function(f"() => !({TEXTS_CUT})().length")
     assert heard.said == []
 
 
@@ -258,7 +247,7 @@ def test_on_a_narrow_screen_no_number_is_cut(width: int, context: BrowserContext
     page.wait_for_function("(width) => document.documentElement.scrollWidth <= width", arg=width)
     if width == 390:
         assert page.evaluate(_NUMBERS_CUT) == []
-        page.wait_for_function(f"() => !({_CUT})().length")
+        page.wait_for_function(f"() => !({TEXTS_CUT})().length")
     assert heard.said == []
 
 

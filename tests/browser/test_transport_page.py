@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from browsers import arguments, find_browser, needs_browser
+from browsers import TEXTS_CUT, chromium, needs_browser
 from captures import needs_native
 from drawn import capture, report_of, wan
 
@@ -24,24 +24,12 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = [needs_browser, needs_native]
-# Texts of pictures that stick out of them.
-_CUT = """() => [...document.querySelectorAll('.plot svg')].flatMap((svg) => {
-  const box = svg.getBoundingClientRect();
-  return [...svg.querySelectorAll('text')].filter((text) => {
-    const own = text.getBoundingClientRect();
-    return own.width && (own.right > box.right + 1 || own.left < box.left - 1);
-  }).map((text) => text.textContent);
-})"""
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=find_browser(), args=arguments())
-        yield chromium
-        chromium.close()
+    with chromium() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +65,7 @@ def test_it_draws_and_fits(browser: Browser, pages: dict[str, str], name: str, w
     assert said == []
     assert asked == [pages[name]]
     assert page.locator(".plot svg").count() == page.locator(".plot").count() > 5
-    assert page.evaluate(_CUT) == []
+    assert page.evaluate(TEXTS_CUT) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     context.close()
 

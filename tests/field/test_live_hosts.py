@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -38,12 +37,8 @@ while :; do :; done"""
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[Hosts]:
     """The two, with NFS between them."""
-    with tempfile.TemporaryDirectory(prefix="nfslat-test-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        with two_hosts(folder) as made:
-            made.traffic("10.77.7.1")
-            yield made
+    with two_hosts("10.77.7.1") as made:
+        yield made
 
 
 class Run:

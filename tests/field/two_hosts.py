@@ -14,6 +14,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -251,17 +252,22 @@ class Hosts:
 
 
 @contextlib.contextmanager
-def two_hosts(folder: Path) -> Iterator[Hosts]:
-    """Up, with sshd as `server` and `client`."""
-    hosts = Hosts(folder)
-    try:
-        hosts.up()
-        for side in hosts.names:
-            hosts.sshd(side, side)
-        wait_until(lambda: all(_listens(hosts, alias) for alias in hosts.names))
-        yield hosts
-    finally:
-        hosts.down()
+def two_hosts(*addresses: str) -> Iterator[Hosts]:
+    """Up, with sshd as `server` and `client`, and with NFS of these addresses of the server."""
+    # Accounts without rights have to get to their keys, which pytest's own folders do not allow.
+    with tempfile.TemporaryDirectory(prefix="nfslat-test-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        hosts = Hosts(folder)
+        try:
+            hosts.up()
+            for side in hosts.names:
+                hosts.sshd(side, side)
+            wait_until(lambda: all(_listens(hosts, alias) for alias in hosts.names))
+            hosts.traffic(*addresses)
+            yield hosts
+        finally:
+            hosts.down()
 
 
 def _listens(hosts: Hosts, alias: str) -> bool:

@@ -32,7 +32,7 @@ from nfslat.fleet.page import render
 from nfslat.report.html import page as report_page
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "browser"))
-from browsers import arguments, find_browser, needs_browser
+from browsers import chromium, needs_browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -301,12 +301,8 @@ def test_without_its_libraries_the_fleets_page_says_what_to_install(monkeypatch:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=find_browser(), args=arguments())
-        yield chromium
-        chromium.close()
+    with chromium() as opened:
+        yield opened
 
 
 def _open(browser: Browser, path: Path) -> tuple[Page, list[str], list[str]]:

@@ -3,10 +3,12 @@ plain `nfslat` finds the same cause in it."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from captures import SHARED, needs_captures, needs_native
@@ -15,8 +17,10 @@ from spliced import spliced
 from windowed import windowed
 
 from nfslat import api
+from nfslat.answer.model import Report
 from nfslat.cli.main import main
-from nfslat.live.course import Lasting
+from nfslat.live.course import Course, Lasting
+from nfslat.live.rows import Row
 from nfslat.model.units import NS_PER_S
 from nfslat.windows.pairs import Pair
 
@@ -64,6 +68,8 @@ def test_it_is_named_when_it_begins_and_when_it_ends(name: str, cause: str, tmp_
     # The last one has what the decoder held of a connection that died, too.
     began = [(row, one) for row in rows[:-1] for one in row["began"]]
     ((row, _),) = [(row, one) for row, one in began if one["what"] == cause]
+    if cause == "reconnect":  # which is no state: the stretches behind it have none
+        assert [one for one in rows[:-1] if one["cause"] == cause] == [row]
     assert all(begin_ns <= _ns(one["end"]) and _ns(one["begin"]) <= end_ns for _, one in began)
     busy = [one for one in rows if one["ops"] >= 20 and _ns(one["end"]) > _injected_ns(name, begin_ns)]
     assert row in busy[:3]  # the first one holds the border
@@ -78,7 +84,8 @@ def test_it_is_named_when_it_begins_and_when_it_ends(name: str, cause: str, tmp_
     found = api.correlate(folders[0] / "server.pcapng", folders[0] / "client.pcapng")
     assert found.verdict is not None
     assert found.verdict.cause == cause
-    assert json.loads((folders[0] / "report.json").read_text())["verdict"]["cause"] == cause
+    verdict = json.loads((folders[0] / "report.json").read_text())["verdict"]
+    assert (verdict["cause"], verdict["text"]) == (cause, row["text"])
     clock = found.summary.clock
     assert clock is not None
     assert clock.theta_ms == pytest.approx(0.0, abs=1.0)
@@ -136,3 +143,47 @@ def test_what_lasts(shown: str, for_s: int, begins: list[int], ends: list[int]) 
         if lasting.ended(holds=one == "1") is not None:
             ended.append(second)
     assert (began, ended) == (begins, ends)
+
+
+def _row(cause: str | None = None, **changes: Any) -> Row:
+    """Of a stretch in which `cause` leads; None: it cannot be told."""
+    outcome, confidence = ("undecided", "low") if cause is None else ("fault", "high")
+    layer = {None: None, "net-delay": "network"}.get(cause, "server")
+    row = Row(
+        begin="", end="", ops=100, retransmitted=0, ops_per_s=10.0, payload_bytes=0, mb_per_s=0.0, matched=100,
+        given_up=0, client_ms=36.0, client_p99_ms=None, network_ms=35.0, server_ms=1.0, queue_ms=None, in_flight=None,
+        threads=None, slots=None, lost_segments=None, outcome=outcome, layer=layer, cause=cause, confidence=confidence,
+        text="",
+    )  # fmt: skip
+    return dataclasses.replace(row, **changes)
+
+
+@pytest.mark.parametrize(
+    ("cause", "after", "is_over"),
+    [
+        ("net-delay", {"network_ms": 34.0}, False),
+        ("net-delay", {"network_ms": 1.2}, True),
+        ("net-delay", {"network_ms": 34.0, "outcome": "no-fault"}, True),
+        ("host-pause", {"server_ms": 1.0}, True),
+    ],
+)
+def test_a_stretch_that_cannot_be_told_ends_no_cause_whose_layer_is_as_slow(
+    cause: str, after: dict[str, Any], is_over: bool
+) -> None:
+    """Two such stretches follow one in which it led with most of the time. A pause is over when it is not seen."""
+    verdict = SimpleNamespace(share=0.9)
+    course, report = Course(), cast(Report, SimpleNamespace(verdict=verdict, findings=[]))
+    course.add(_stretch(0), _row(cause), report)
+    ended = [over.what for at in (1, 2) for over in course.add(_stretch(at), _row(**after), report)[1]]
+    assert ended == ([cause] if is_over else [])
+
+
+def test_a_stretch_that_cannot_be_told_and_shows_the_cause_does_not_end_it() -> None:
+    """Lost packets are seen in it, and how much of the time they make is not known."""
+    seen = SimpleNamespace(code="net-loss", severity="warning")
+    course, report = Course(), cast(Report, SimpleNamespace(verdict=None, findings=[seen]))
+    course.add(_stretch(0), _row("net-loss"), report)
+    assert all(course.add(_stretch(at), _row(), report) == ([], []) for at in (1, 2, 3))
+    seen.severity = "info"
+    _, (over,) = course.add(_stretch(4), _row(), report)
+    assert over.what == "net-loss"

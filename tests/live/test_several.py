@@ -123,8 +123,9 @@ def test_ctrl_c_ends_all(folder: Path, tmp_path: Path) -> None:
     [
         (["--html", "x"], "--html is about one client"),
         (["--screen"], "--screen is about one client"),
-        (["--server", "a", "--client", "b,b"], "--client takes each host once"),
-        (["--server", "a", "--client", "b,"], "--client takes each host once"),
+        (["--server", "a", "--client", "b,b"], "b, b: each client is given once"),
+        (["--server", "a", "--client", "b,"], "a host has no name"),
+        (["c"], "c, d, c: each client is given once"),
         (["--server", "a", "--client", "b", "--client", "c", "--client-addr", "10.0.0.1"], "there are several"),
     ],
 )

@@ -363,16 +363,49 @@ def test_dropped_packets_are_those_since_the_row_before(feed: Feed) -> None:
     assert len(said) == 2
 
 
-def _counted(feed: Feed, *counts: tuple[int, int]) -> list[str]:
-    """What is said of a host that captures whole packets, after seconds in which so many MB came, and so many packets
-    had been dropped so far."""
-    said: list[str] = []
+@needs_native
+@pytest.mark.parametrize(
+    ("came", "dropped", "outcome", "expected"),
+    [
+        (1000, 40, "no-fault", "no-fault"),
+        (1000, 60, "no-fault", "undecided"),
+        (1000, 900, "fault", "fault"),
+        (0, 900, "undecided", "undecided"),
+    ],
+)
+def test_nothing_is_well_while_many_packets_are_dropped(
+    feed: Feed, came: int, dropped: int, outcome: str, expected: str
+) -> None:
+    """More than a twentieth of a side's: what they would have shown may be a fault. One that others show is one."""
+    view, stretch = View({"server": feed}, feed.paths), _fault(0)
+    stretch = dataclasses.replace(stretch, row=dataclasses.replace(stretch.row, outcome=outcome))
+    feed.dropped = 5
+    view.told(stretch)
+    feed.splice.packets += came
+    feed.dropped += dropped
+    row = view.told(stretch).row
+    assert (row.outcome, row.dropped) == (expected, dropped)
+    said = f"The kernel of nfs1 (server) dropped {dropped / (came + dropped):.0%} of the packets"
+    assert row.text.startswith(said) == (outcome != expected)
+    assert view.told(stretch).row.outcome == outcome
+
+
+def _streams(feed: Feed, said: list[str]) -> tuple[Streams, _Stream]:
+    """Of a host that captures whole packets."""
     streams = Streams.__new__(Streams)
     streams._wanted = Wanted({})
     streams._voice = Voice(said.append, said.append, lambda: True, terminal=False)
     link = cast("Link", SimpleNamespace(name="nfs1", kill=lambda: None))
     stream = _Stream(link, cast("Plan", None), feed, 0, "streaming")
     stream.looked = time.monotonic(), 0
+    return streams, stream
+
+
+def _counted(feed: Feed, *counts: tuple[int, int]) -> list[str]:
+    """What is said of a host that captures whole packets, after seconds in which so many MB came, and so many packets
+    had been dropped so far."""
+    said: list[str] = []
+    streams, stream = _streams(feed, said)
     for mb, dropped in counts:
         feed.splice.bytes += mb << 20
         stream.looked = stream.looked[0] - 1, stream.looked[1]
@@ -398,6 +431,35 @@ def test_too_many_bytes_are_fewer_bytes_of_a_packet(
     said = _counted(feed, *counts)
     assert said[:1] == ["nfs1: 512 bytes of a packet from now on instead of whole packets"] * is_shorter
     assert feed.cpu_percent == 3
+
+
+def test_more_bytes_of_a_packet_when_there_is_less_traffic(feed: Feed) -> None:
+    """Those that were too many before, after a minute in which they would have been few; after two the next time. What
+    is long on the wire counts as long."""
+    said: list[str] = []
+    streams, stream = _streams(feed, said)
+
+    def counted(packets: int, wire: int, mb: int, times: int) -> int:
+        for number in range(times):
+            stream.state = "streaming"
+            feed.splice.bytes += mb << 20
+            feed.splice.packets += packets
+            feed.splice.wire_bytes += packets * wire
+            stream.looked = stream.looked[0] - 5, stream.looked[1]
+            streams._counted(stream, "1 0 3")
+            if stream.state == "waiting":
+                return number + 1
+        return 0
+
+    assert counted(100_000, 1500, 150, 9) == 2
+    assert stream.snaplen == 512
+    assert counted(100_000, 1500, 50, 40) == 0  # 30 MB/s of whole packets
+    assert counted(10_000, 1500, 5, 40) == 12
+    assert stream.snaplen == 0
+    assert said[-1] == "nfs1: no packets (whole packets once more: its traffic is less); asked again in 0 s"
+    assert counted(100_000, 1500, 150, 9) == 2
+    assert counted(10_000, 1500, 5, 40) == 24
+    assert counted(10_000, 1500, 5, 40) == 0
 
 
 def test_the_clock_goes_on_without_packets(feed: Feed) -> None:

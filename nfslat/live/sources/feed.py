@@ -35,6 +35,7 @@ class Feed:
         self.side, self.name = side, name
         self.gaps: deque[Gap] = deque(maxlen=_GAPS)
         self.dropped: int | None = None  # packets that the kernel had no room for, so far; None: not known
+        self.dropped_share = 0.0  # of what came by, when that was asked for last
         self.cpu_percent: int | None = None  # of a processor, lately
         self.failed: NfslatError | None = None  # why nothing comes any more
         self.when_failed: Callable[[], None] = lambda: None

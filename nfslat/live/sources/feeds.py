@@ -13,6 +13,8 @@ from nfslat.model.units import NS_PER_S
 # What was under way when packets came again has its beginning in the gap.
 _AFTER_NS = 2 * NS_PER_S
 _SERVER = "server"
+# Of packets, dropped by the kernel: where a fault was to be seen in all of them, and in nothing else, the rest is well.
+_MOST_DROPPED = 0.05
 
 
 class Speaker:
@@ -38,6 +40,7 @@ class View:
         self.paths, self.client = list(paths), client
         self._feeds, self._names = feeds, list(names) or self.paths
         self._dropped = dict.fromkeys(feeds, 0)  # as the last row said it
+        self._came = dict.fromkeys(feeds, 0)  # packets, by then
 
     @property
     def name(self) -> str:
@@ -53,6 +56,7 @@ class View:
         known = {side: feed for side, feed in self._feeds.items() if feed.dropped is not None}
         dropped = {side: (feed.dropped or 0) - self._dropped[side] for side, feed in known.items()}
         self._dropped |= {side: feed.dropped or 0 for side, feed in known.items()}
+        lacks = {side: self._lacks(feed, dropped[side], side) for side, feed in known.items()}
         percents = [feed.cpu_percent for feed in self._feeds.values() if feed.cpu_percent is not None]
         row = dataclasses.replace(
             stretch.row,
@@ -70,7 +74,19 @@ class View:
                     row, outcome="undecided", layer=None, cause=None, confidence="low", gap=side, text=text
                 )
                 return dataclasses.replace(stretch, row=row, report=None)
+        share, most = max(((share, side) for side, share in lacks.items()), default=(0.0, ""))
+        if share > _MOST_DROPPED and row.outcome == "no-fault":
+            text = (
+                f"The kernel of {self._feeds[most].name} dropped {share:.0%} of the packets: what they would show is "
+                "not known. The others show no fault."
+            )
+            row = dataclasses.replace(row, outcome="undecided", confidence="low", text=text)
         return dataclasses.replace(stretch, row=row)
+
+    def _lacks(self, feed: Feed, dropped: int, side: str) -> float:
+        """The share of its packets that was dropped since the last row, or when that was asked for last."""
+        came, self._came[side] = feed.splice.packets - self._came[side], feed.splice.packets
+        return max(dropped / max(came + dropped, 1), feed.dropped_share)
 
 
 class Feeds:

@@ -10,7 +10,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nfslat.errors import InputError, NfslatError
 from nfslat.field import cost
@@ -24,6 +24,7 @@ _START_S = 90.0  # capture.sh looks at the traffic once more where there is much
 _BEAT_S = 10.0  # agent.sh ends a minute after the last one
 _LOOK_S = 0.5
 _AGAIN_S = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)  # until a host is asked again: the last one for ever
+_CALM, _MOST_CALM = 12, 720  # counts of 5 s in a row with little traffic, until more bytes of a packet are captured
 _LASTED_S = 60.0  # a stream that went so well for so long begins with the first of these once more
 _TOO_MUCH_CPU = "7"  # status of capture.sh
 _MB = 1 << 20
@@ -42,8 +43,13 @@ class _Stream:
     since: float = 0.0  # it streams
     tries: int = 0
     dropped: int = 0  # packets, before this stream of it
+    packets: int = 0  # that had come when drops were asked for last
     looked: tuple[float, int] = (0.0, 0)  # when its bytes were counted, and these
     heavy: int = 0  # times in a row that they were too many
+    wider: list[int] = field(default_factory=list)  # snaplens that were too much for its traffic, the last one behind
+    wire: tuple[int, int] = (0, 0)  # packets, and bytes of them on the wire, when they were counted last
+    calm: int = 0  # times in a row that the last one of these would be little
+    patience: int = _CALM  # so many of them are awaited; the double after each time
     why: str = ""  # it said last
 
 
@@ -169,14 +175,36 @@ class Streams:
         was_dropped = feed.dropped or 0
         if numbers[1] is not None:
             feed.dropped = stream.dropped + numbers[1]
+            lost, came = feed.dropped - was_dropped, feed.splice.packets - stream.packets
+            feed.dropped_share = lost / max(lost + came, 1)
+            stream.packets = feed.splice.packets
         feed.cpu_percent = numbers[2]
         now, was = time.monotonic(), stream.looked
         stream.looked = now, feed.splice.bytes
         # A burst is borne, unless packets are dropped for it.
         most = cost.limits().max_stream_mb * _MB * (1 if (feed.dropped or 0) > was_dropped else 2)
         stream.heavy = stream.heavy + 1 if stream.looked[1] - was[1] > most * (now - was[0]) else 0
+        before, is_calm = stream.snaplen, self._is_calm(stream, now - was[0])
         if stream.heavy >= 2 and not self._wanted.force and self._shorten(stream):
+            stream.wider.append(before)
             self._again(stream, f"it sent more than {most // _MB} MB/s", 0.0)
+        elif is_calm:
+            stream.calm, stream.patience = 0, min(stream.patience * 2, _MOST_CALM)
+            stream.snaplen = stream.wider.pop()
+            self._again(stream, f"{cost.in_words(stream.snaplen)} once more: its traffic is less", 0.0)
+
+    def _is_calm(self, stream: _Stream, seconds: float) -> bool:
+        """For so long that more bytes of a packet would be less than half of what may be sent."""
+        splice, (packets, wire) = stream.feed.splice, stream.wire
+        stream.wire = splice.packets, splice.wire_bytes
+        if not stream.wider:
+            return False
+        would = splice.wire_bytes - wire
+        if stream.wider[-1]:
+            would = min(would, (splice.packets - packets) * stream.wider[-1])
+        is_little = would < cost.limits().max_stream_mb * _MB / 2 * seconds
+        stream.calm = stream.calm + 1 if is_little else 0
+        return stream.calm >= stream.patience
 
     def _ended(self, stream: _Stream, status: str) -> None:
         """The capture, by itself."""

@@ -41,6 +41,7 @@ class Splice:
     def __init__(self, outs: Sequence[int], name: str) -> None:
         """Of nothing yet; `name` is for messages."""
         self.packets = self.bytes = 0
+        self.wire_bytes = 0  # of the packets, had all of each been captured
         self.first_ns: int | None = None  # of the first packet since `begin`
         self.last_ns: int | None = None  # of the last packet, on its clock
         self._outs, self._name = {out: select.poll() for out in outs}, name
@@ -134,9 +135,9 @@ class Splice:
 
     def _records(self, data: bytes, at: int) -> int:
         head = struct.Struct(f"{self._order}4I")
-        size, last, first, packets = len(data), -1, at, 0
+        size, last, first, packets, wire_bytes = len(data), -1, at, 0, 0
         while at + _RECORD <= size:
-            length = head.unpack_from(data, at)[2]
+            _, _, length, whole = head.unpack_from(data, at)
             if length > _LONGEST:
                 raise InputError("is damaged: a packet has no end", about=self._name)
             if at + _RECORD + length > size:
@@ -144,7 +145,9 @@ class Splice:
             last = at
             at += _RECORD + length
             packets += 1
+            wire_bytes += whole
         self.packets += packets
+        self.wire_bytes += wire_bytes
         if last >= 0:
             self._saw(self._time(head, data, first), self._time(head, data, last))
         return at
@@ -172,8 +175,9 @@ class Splice:
                 break
             if kind == _INTERFACE:
                 self._units.append(_per_second(data[at + 16 : at + length - 4], self._order))
-            elif kind == _PACKET and length >= 20:
-                number, high, low = struct.unpack_from(f"{self._order}3I", data, at + 8)
+            elif kind == _PACKET and length >= 28:
+                number, high, low, _, whole = struct.unpack_from(f"{self._order}5I", data, at + 8)
+                self.wire_bytes += whole
                 if number < len(self._units):
                     t_ns = ((high << 32) + low) * NS_PER_S // self._units[number]
                     self._saw(t_ns, t_ns)

@@ -9,7 +9,7 @@ from typing import Any
 
 from nfslat.report.charts import legend
 from nfslat.report.charts.chart import Spec
-from nfslat.report.charts.style import COLOUR, CULPRIT, PLAIN, Lane, channel, heading, lane, lanes, tips
+from nfslat.report.charts.style import COLOUR, CULPRIT, PLAIN, Lane, channel, heading, lane, lanes, log_axis, tips
 from nfslat.report.text_layout import count, visible
 from nfslat.tcp.graphs import Graphs
 from nfslat.tcp.thinned import Thinned
@@ -199,3 +199,35 @@ def of_bytes(low: float, high: float) -> Spec:
 def most(of: Thinned) -> float:
     """The highest value."""
     return max(of.high, default=0.0)
+
+
+def durations(
+    board: Board,
+    title: str,
+    keys: Sequence[legend.Entry],
+    of: Thinned,
+    what: str,
+    *,
+    top: float,
+    log_from: float | None,
+    least: float,
+    **look: Any,
+) -> Lane:
+    """A lane of times in ms: from 0 on, or on a scale of logarithms, where none is below `least`."""
+    if log_from is None:
+        one = board.add(title, f"{what}, ms", [0, top * 1.08 or 1.0], keys, {"format": PLAIN})
+    else:
+        ticks = log_axis("", log_from, top * 1.2)
+        ticks.pop("title")
+        one = board.add(title, f"{what}, log scale", [log_from / 1.2, top * 1.2], keys, ticks, type="log")
+    name = what.replace(" ", "_")
+    points, spans = extremes(of, board.clock, name)
+    for value in (*points, *spans):
+        for key in (name, "low", "high"):
+            if log_from is not None and key in value:
+                value[key] = max(value[key], least)
+    one.marks += [
+        upright(spans, board.clock, one, stroke=DATA, strokeOpacity=0.35),
+        dots(points, board.clock, one, name, f"{what}, ms", fill=DATA, **look),
+    ]
+    return one

@@ -7,9 +7,9 @@ from typing import Any
 from nfslat.answer.words import ms
 from nfslat.report.charts import legend
 from nfslat.report.charts.chart import Chart
-from nfslat.report.charts.style import INK, PLAIN, log_axis, rule
+from nfslat.report.charts.style import INK, rule
 from nfslat.report.text_layout import count_of
-from nfslat.tcp.charts.axes import COSTS, DATA, Board, Clock, dots, extremes, most, slopes, thinned, upright
+from nfslat.tcp.charts.axes import COSTS, DATA, Board, Clock, dots, durations, most, slopes, thinned
 from nfslat.tcp.graphs import Graphs, LateAck, WayGraphs
 from nfslat.tcp.model import Detail
 from nfslat.tcp.rounds import HeldBack
@@ -62,21 +62,13 @@ def trips_lane(board: Board, way: WayGraphs, held: tuple[HeldBack, ...]) -> None
     top = max([most(way.trips_ms), *(late.ms for late in way.late), *typical], default=1.0)
     low = max(min([*way.trips_ms.low, top / _DECADE, *typical]), _FLOOR_MS)
     is_log = way.typical_ms is not None and top > _FAR * max(way.typical_ms, _FLOOR_MS)
-    if is_log:
-        ticks = log_axis("", low, top * 1.2)
-        ticks.pop("title")
-        lane = board.add(_title(way), "round trip, log scale", [low / 1.2, top * 1.2], keys, ticks, type="log")
-    else:
-        lane = board.add(_title(way), "round trip, ms", [0, top * 1.08 or 1.0], keys, {"format": PLAIN})
-    points, spans = extremes(way.trips_ms, clock, "round_trip")
-    for value in (*points, *spans):
-        for key in ("round_trip", "low", "high"):
-            if is_log and key in value:
-                value[key] = max(value[key], _FLOOR_MS)
-    lane.marks += [
-        upright(spans, clock, lane, stroke=DATA, strokeOpacity=0.35),
-        dots(points, clock, lane, "round_trip", "round trip, ms", fill=DATA, description="Round trips"),
-    ]
+    lane = durations(
+        *(board, _title(way), keys, way.trips_ms, "round trip"),
+        top=top,
+        log_from=low if is_log else None,
+        least=_FLOOR_MS,
+        description="Round trips",
+    )
     if way.typical_ms is not None:
         lane.marks.append(
             rule(

@@ -6,9 +6,9 @@ from nfslat.answer.words import ms
 from nfslat.model.causes import LIMITS, WORDS, Limit
 from nfslat.report.charts import legend
 from nfslat.report.charts.chart import Chart, Spec
-from nfslat.report.charts.style import PLAIN, heading, lane, log_axis, tips, words
+from nfslat.report.charts.style import heading, lane, tips, words
 from nfslat.report.text_layout import count, count_of, duration, visible
-from nfslat.tcp.charts.axes import COSTS, DATA, GAP_PX, Board, Clock, dots, extremes, most, thinned, upright
+from nfslat.tcp.charts.axes import COSTS, DATA, GAP_PX, Board, Clock, durations, most, thinned
 from nfslat.tcp.graphs import Graphs, Waited, WayGraphs
 from nfslat.tcp.limits import Limits
 from nfslat.tcp.model import Detail
@@ -178,21 +178,7 @@ def turns_chart(one: Detail, graphs: Graphs, name: str) -> list[Chart]:
     mean = turns.whole.mean_ms if turns.whole is not None else 0.0
     is_log = top > _FAR * max(mean, 1e-3)
     keys = [legend.dot(f"a turn: {_what(turns)}", DATA, "circle")]
-    if is_log:
-        ticks = log_axis("", low, top * 1.2)
-        ticks.pop("title")
-        drawn = board.add("Turns", "turn, log scale", [low / 1.2, top * 1.2], keys, ticks, type="log")
-    else:
-        drawn = board.add("Turns", "turn, ms", [0, top * 1.08 or 1.0], keys, {"format": PLAIN})
-    points, spans = extremes(of, clock, "turn")
-    for value in (*points, *spans):
-        for key in ("turn", "low", "high"):
-            if is_log and key in value:
-                value[key] = max(value[key], low)
-    drawn.marks += [
-        upright(spans, clock, drawn, stroke=DATA, strokeOpacity=0.35),
-        dots(points, clock, drawn, "turn", "turn, ms", fill=DATA),
-    ]
+    durations(board, "Turns", keys, of, "turn", top=top, log_from=low if is_log else None, least=low)
     caption = f"From the first byte of a request to the last of its response.{thinned([of], 'turns', clock)}"
     alt = f"Duration of {count_of(of.points, 'turn')} over time: mean {ms(mean)} ms, longest {ms(top)} ms."
     spec, height = board.spec(alt)
