@@ -190,8 +190,9 @@ def test_a_worker_that_dies_over_nothing(tmp_path: Path) -> None:
     """The next task is done by others, and is not to blame."""
     with local.processes(2, "1GB", tmp_path) as pool:
         first = pool.result(pool.submit(os.getpid))
-        os.kill(first, signal.SIGKILL)
-        psutil.wait_procs([psutil.Process(first)], timeout=10)
+        worker = psutil.Process(first)
+        worker.kill()
+        worker.wait(timeout=10)
         assert [pool.result(pool.submit(abs, number)) for number in range(3)] == [0, 1, 2]
     assert pool.lost == [f"process {first}"]
 
@@ -244,8 +245,7 @@ def test_what_a_task_ends_with(tmp_path: Path) -> None:
         pool.finish(futures)
         failed = [str(one.exception()) for one in futures]
         assert pool.result(pool.submit(abs, -1)) == 1
-    assert failed[0].endswith("_Odd: 3")  # of a RuntimeError, unless Dask's tblib is there, which takes it along
-    assert failed[1] == "/nowhere: No such file or directory"
+    assert failed[:2] == ["_Odd: 3", "/nowhere: No such file or directory"]
     assert "_unreadable.<locals>.<lambda>" in failed[2]
     assert pool.lost == []
 

@@ -17,6 +17,7 @@ from in_process import run_here
 from nfslat.cli import main as cli
 from nfslat.errors import InputError
 from nfslat.fleet.run import local
+from nfslat.fleet.run.kept import keep
 from nfslat.fleet.run.store import Store
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
@@ -29,7 +30,7 @@ def test_nothing_listens(tmp_path: Path) -> None:
     """A run here has no port that another user, or another host, could come to: its processes have pipes alone."""
     found: list[object] = []
 
-    def look(_: object) -> None:
+    def look() -> None:
         for one in psutil.Process().children(recursive=True):
             with contextlib.suppress(psutil.Error):
                 found.extend(one.net_connections("inet"))
@@ -39,9 +40,8 @@ def test_nothing_listens(tmp_path: Path) -> None:
     seen: set[int] = set()
     before = psutil.Process().net_connections("all")
     with local.processes(2, None, tmp_path) as pool:
-        for _ in range(4):
-            pool.submit(look, pytest.fail, time.sleep, 0.01)
-        pool.finish()
+        for _ in pool.as_done([pool.submit(time.sleep, 0.01) for _ in range(4)]):
+            look()
         after = psutil.Process().net_connections("all")
     assert len(seen) >= 2
     assert found == []
@@ -50,11 +50,13 @@ def test_nothing_listens(tmp_path: Path) -> None:
 
 def test_what_tasks_keep_for_each_other_is_for_its_owner(tmp_path: Path) -> None:
     """It is unpickled: nobody else may write it, nor read it."""
-    with local.processes(1, None, tmp_path) as pool:
-        pool.depend(bytes, 100)
-        pool.finish()
-        (path,) = tmp_path.iterdir()
-        assert oct(path.stat().st_mode & 0o777) == "0o600"
+    before = os.umask(0)
+    try:
+        keep(bytes(100), Store(str(tmp_path / "out"), near=str(tmp_path / "near")))
+    finally:
+        os.umask(before)
+    folder, work, path = sorted(tmp_path.rglob("*"))
+    assert [oct(one.stat().st_mode & 0o777) for one in (folder, work, path)] == ["0o700", "0o700", "0o600"]
 
 
 @pytest.fixture(scope="module")

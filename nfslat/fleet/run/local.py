@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import pickle
 import signal
 import sys
 import tempfile
@@ -28,7 +27,7 @@ from typing import Any
 import psutil
 
 from nfslat.errors import InputError, UsageError
-from nfslat.fleet.run.pool import POLL_S, Done, Pool, SchedulerGone, done_here, undisturbed, why
+from nfslat.fleet.run.pool import POLL_S, Done, Pool, SchedulerGone, TaskFailed, done_here, undisturbed, why
 from nfslat.kernels.memory import container_memory
 
 _WORKER_BYTES = 320_000_000  # with all that it imports, and a small capture
@@ -171,16 +170,7 @@ def _done(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Done:
     except SystemExit:  # of SIGTERM, to which the executor would not listen; what it was writing is gone
         os._exit(0)
     except Exception as problem:
-        raise _that_travels(problem) from None
-
-
-def _that_travels(problem: Exception) -> Exception:
-    """`problem` as the other end of a pipe can read it."""
-    try:
-        pickle.loads(pickle.dumps(problem))  # noqa: S301  (what we have just made)
-    except Exception:  # its class may ask for what it does not keep
-        return RuntimeError(why(problem))
-    return problem
+        raise TaskFailed(why(problem)) from None  # its own class may ask for what no pipe brings along
 
 
 @contextlib.contextmanager
