@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nfslat.answer.model import Report
+from nfslat.findings import catalogue
 from nfslat.live.baseline import Baseline
 from nfslat.live.rows import Row
 from nfslat.live.watch import Event, Stretch
@@ -15,7 +16,7 @@ from nfslat.windows.pairs import Pair
 _OVER = 2  # stretches in a row without it: it has ended. After one it may go on
 _MOST = 0.5  # of the mean: what explains as much is seen in what its layer takes
 _AS_BEFORE = 0.5  # of the time that its layer took when it was named last
-_EVENTS = frozenset(("host-pause", "reconnect"))  # over when they are not seen, whatever operations take
+_EVENTS = frozenset(("pause", "no-connection"))  # over when they are not seen, whatever operations take
 
 
 class Lasting:
@@ -90,7 +91,7 @@ class _Named:
     def see(self, row: Row, report: Report | None) -> None:
         """A stretch in which it leads."""
         verdict = None if report is None else report.verdict
-        is_most = verdict is not None and (verdict.share or 0.0) >= _MOST and row.cause not in _EVENTS
+        is_most = verdict is not None and (verdict.share or 0.0) >= _MOST and _event_of(row) not in _EVENTS
         self.layer, self.layer_ms = row.layer, _of_layer(row.layer, row) if is_most else None
 
     def may_go_on(self, row: Row, report: Report | None) -> bool:
@@ -103,6 +104,11 @@ class _Named:
             return True
         took_ms = _of_layer(self.layer, row)
         return took_ms is not None and self.layer_ms is not None and took_ms >= _AS_BEFORE * self.layer_ms
+
+
+def _event_of(row: Row) -> str:
+    """What its cause is in a chart."""
+    return "" if row.cause is None else catalogue.row(row.cause).event
 
 
 def _of_layer(layer: str | None, row: Row) -> float | None:
