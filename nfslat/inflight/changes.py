@@ -27,13 +27,16 @@ _SPREADS = 3.0  # medians of absolute deviations
 
 def changes(columns: Sequence[I64]) -> list[int]:
     """Rows, ascending, at which one of `columns` (ns, one row an op) jumps to another level; never the first row."""
-    for edges in (_by_ops(columns), _by_time(columns)):
+    for edges_of in (_by_ops, _by_time):
+        edges = edges_of(columns)
         pieces = len(edges) - 1
         if pieces < 2 * _FEWEST:
-            continue
+            break
         medians = np.array(
             [[np.median(one[a:b]) for a, b in itertools.pairwise(edges.tolist())] for one in columns], dtype=np.float64
         )
+        if not any(_may_hold_a_step(row) for row in medians):
+            break
         if cuts := sorted(_split(medians, 0, pieces))[: MOST - 1]:
             return [_exact(columns, edges, cut) for cut in cuts]
     return []
