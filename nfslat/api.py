@@ -45,6 +45,7 @@ from nfslat.results import Analysis, Correlation, Side
 from nfslat.select import Filters, make_filters
 
 if TYPE_CHECKING:
+    from nfslat.decode.sides import Progress
     from nfslat.decode.tools import Tools
     from nfslat.decode.workspace import Workspace
     from nfslat.export.anonymous import Pseudonyms
@@ -605,7 +606,7 @@ def run(captures: Sequence[str], options: Options, *, quiet: bool = True, sinks:
                 outside = with_bundled(options.outside or Outside(options.known, options.sessions), both)
                 options = dataclasses.replace(options, outside=outside)
             return Report(both, options)
-        side = pipeline.inspect(work.sources[0], work.engine, filters=options.filters, progress=work.progress)
+        side = pipeline.inspect(work.sources[0], work.engine, filters=options.filters, progress=_of_all_at_once(work))
         found = _inferred(side, work, options)
         work.close_progress()
     if isinstance(found, str):
@@ -630,6 +631,15 @@ def _in_windows(work: Workspace, options: Options) -> bool:
     from nfslat.windows.large import are_too_large
 
     return are_too_large(work.sources)
+
+
+def _of_all_at_once(work: Workspace) -> Progress:
+    """Its progress where captures are read all at once, which ends where memory does not bear that."""
+    from nfslat.windows.large import while_memory_lasts
+
+    parts = "cut a part of their time out of the captures (editcap -A and -B)"
+    advice = f"--window auto reads captures of any length; or {parts}" if len(work.sources) > 1 else parts
+    return while_memory_lasts(work.progress, advice)
 
 
 def _not_in_windows(options: Options) -> list[str]:
@@ -689,7 +699,7 @@ def compared(captures: Sequence[str], options: Options, *, quiet: bool = True) -
     with open_workspace(captures, engine=options.engine, quiet=quiet, segments=_segments(captures)) as work:
         if len(captures) > 1:
             return _correlate(work, options)
-        side = pipeline.inspect(work.sources[0], work.engine, filters=options.filters, progress=work.progress)
+        side = pipeline.inspect(work.sources[0], work.engine, filters=options.filters, progress=_of_all_at_once(work))
         found = _inferred(side, work, options)
         work.close_progress()
     if isinstance(found, str):
@@ -759,7 +769,7 @@ def _correlate(work: Workspace, options: Options) -> Correlation:
         filters=options.filters,
         srt=options.srt,
         may_swap=options.may_swap,
-        progress=work.progress,
+        progress=_of_all_at_once(work),
     )
     work.close_progress()
     return found

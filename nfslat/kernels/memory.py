@@ -31,6 +31,13 @@ def available_memory() -> float:
     return min(float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE"), container_memory())
 
 
+def resident_memory() -> int:
+    """Bytes that this process has in memory; 0 where the kernel does not say (proc(5): statm)."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
 def give_back() -> None:
     """Where much was freed and much more will be asked for; elsewhere than with glibc nothing happens."""
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):

@@ -283,6 +283,24 @@ def test_what_memory_cannot_hold_is_read_in_windows(
     assert "were read in" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("captures", "advice"),
+    [([SERVER, CLIENT], "--window auto reads captures of any length"), ([CLIENT], "GB is free; cut a part of")],
+)
+def test_memory_that_runs_out_while_captures_are_read(
+    captures: list[Path], advice: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends the run in one line that says what to do, before the kernel ends it without any."""
+    monkeypatch.setattr(large, "_LOOK_S", 0.0)
+    took = iter(range(0, 10**15, 10**12))
+    monkeypatch.setattr(large, "resident_memory", lambda: next(took))
+    assert main([*map(str, captures), "--what-if", "threads=64"]) == 3
+    said = capsys.readouterr().err
+    assert said.startswith("nfslat: memory is short: operations take 1,000.0 GB so far")
+    assert advice in said
+    assert len(said.splitlines()) == 1
+
+
 def test_the_library_says_what_is_not_kept() -> None:
     """The report is there; single operations raise what says why."""
     found = api.run([str(SERVER), str(CLIENT)], api.Options(window_s=2.0))
