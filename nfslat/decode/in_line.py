@@ -45,12 +45,11 @@ def counts_of(parts: Sequence[Decoded]) -> dict[str, Any]:
 
 
 def _known(parts: Sequence[Decoded]) -> dict[Met, Listed]:
-    """The numbers of a window are those of the next, which knows more. What was created is each one's own."""
+    """The numbers of a window are those of the next, which knows more: none is changed (`led`). What was created is
+    each one's own."""
     none = np.zeros(0, dtype=np.int64)
     items = items_of(parts)
-    found = {
-        of: Listed(tuple(lists[-1]), [np.arange(len(own)) for own in lists], none, none) for of, lists in items.items()
-    }
+    found = {of: Listed(tuple(lists[-1]), [none] * len(lists), none, none) for of, lists in items.items()}
     created = tuple(itertools.chain.from_iterable(items[Met.CREATED]))
     return found | {Met.CREATED: Listed(created, [], none, none)}
 
@@ -68,7 +67,9 @@ def parted(whole: Decoded, goes: Bool, until_ns: int | None = None) -> tuple[Dec
 
 
 def _tables_of(whole: Decoded, mask: Bool, until_ns: int | None, *, of_none: bool = False) -> dict[str, Any]:
-    new_row = np.where(mask, np.cumsum(mask) - 1, NULL)
+    kept = np.flatnonzero(mask)  # found once: each column would look through the mask again
+    new_row = np.full(len(mask), NULL)
+    new_row[kept] = np.arange(len(kept))
     details: dict[str, Any] = {} if of_none else {"sessions": (), **dict.fromkeys(dropped(), 0)}
     for field in dataclasses.fields(Details):
         table = getattr(whole.details, field.name)
@@ -79,9 +80,9 @@ def _tables_of(whole: Decoded, mask: Bool, until_ns: int | None, *, of_none: boo
             else:
                 details[field.name] = table.take((vars(table)[when] < until_ns) == of_none)
     callers = whole.details.callers
-    details["callers"] = callers.take(mask) if len(callers) else callers
+    details["callers"] = callers.take(kept) if len(callers) else callers
     return {
-        "ops": whole.ops.take(mask),
+        "ops": whole.ops if len(kept) == len(mask) else whole.ops.take(kept),
         "loose": _of_ops(whole.loose, mask, new_row, of_none=of_none),
         "details": dataclasses.replace(whole.details, **details),
     }

@@ -299,7 +299,8 @@ def _made(
     table: type[TableT], columns: Mapping[str, npt.NDArray[Any]], order: I64, others: Mapping[str, Any]
 ) -> TableT:
     """The table with its rows in an order, and all its other fields."""
-    fields: dict[str, Any] = {name: column[order] for name, column in columns.items()}
+    is_in_order = bool((order[1:] > order[:-1]).all())
+    fields: dict[str, Any] = {name: column if is_in_order else column[order] for name, column in columns.items()}
     if unknown := {field.name for field in dataclasses.fields(table)} ^ {*fields, *others}:
         raise TypeError(f"{table.__name__}: no way to merge {sorted(unknown)}")
     return table(**fields, **others)
@@ -311,7 +312,7 @@ def _order(keys: Sequence[npt.NDArray[Any]]) -> I64:
 
 
 def led(column: npt.NDArray[Any], new_row: I64) -> npt.NDArray[Any]:
-    """Row numbers of a part as those of all; null stays null."""
+    """Row numbers of a part as those of all; null stays null. Where `new_row` is empty they are the same."""
     if not len(new_row):
         return column
     out: I64 = new_row[column]
