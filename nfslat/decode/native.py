@@ -246,6 +246,7 @@ def _run(source: Source, work: Callable[[_native.Job], _T], progress: Callable[[
         while worker.is_alive():
             worker.join(_POLL_S)
             progress(job.bytes)
+        progress(job.bytes)  # all of it, however soon that was
     except BaseException:
         job.stop()
         # One that waits for a pipe which brings nothing does not hear of it; it ends with the process.
