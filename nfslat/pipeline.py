@@ -37,7 +37,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,6 +56,7 @@ from nfslat.inflight.all_clients import ServerWide
 from nfslat.inflight.analysis import OneSide, in_flight, one_of_several
 from nfslat.inflight.serial import serial_calls
 from nfslat.inflight.server import refuted
+from nfslat.kernels.beside import beside
 from nfslat.kernels.memory import give_back
 from nfslat.match import overlap
 from nfslat.match.match import Matching, match
@@ -367,8 +367,7 @@ def report(
 
     sides = c.measured
     inflight = inflight_of(c)
-    # numpy lets go of Python's lock while it works.
-    with ThreadPoolExecutor(len(sides)) as pool:
+    with beside(len(sides), len(c.client.ops)) as pool:
         raw = {} if brief else {name: pool.submit(raw_rows, side, tool.srt, name) for name, side in sides.items()}
         later = pool.submit(matched_ops, c)
         captures = {name: capture_of(side, c.missing_calls[name], c.unseen[name]) for name, side in sides.items()}

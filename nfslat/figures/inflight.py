@@ -175,8 +175,9 @@ def _session(one: Session) -> model.SessionInFlight:
 def levels_rows(levels: Levels) -> list[model.Level]:
     """As the report has them."""
     busy_ns = levels.busy_ns
+    some = zip(levels.time_ns[1:_MOST_LEVELS].tolist(), levels.ended[1:_MOST_LEVELS].tolist(), strict=True)
     return [
-        model.Level(level, int(levels.time_ns[level]) / busy_ns, levels.throughput_per_s(level) or 0.0)
-        for level in range(1, min(len(levels.time_ns), _MOST_LEVELS))
-        if levels.time_ns[level]
+        model.Level(level, time_ns / busy_ns, ended * 1e9 / time_ns)
+        for level, (time_ns, ended) in enumerate(some, 1)
+        if time_ns
     ]
