@@ -35,6 +35,8 @@ _ENOUGH_ROUND_TRIPS = 3
 _CLEARLY = 2  # times as long
 _AT_ONCE_NS = 100_000  # a kernel acknowledges in less; what takes longer may be a reply that somebody had to work for
 
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
 Ends = tuple[str, int, str, int]  # client's address and port, server's address and port
 
 
@@ -174,13 +176,13 @@ def _samples(ops: Ops) -> tuple[Sample, ...]:
         np.flatnonzero(forward & nfs[ops.kind] & (ops.t0 >= 0) & (ops.t3 >= 0)) if len(ops) else np.zeros(0, int)
     )
     # By a hash of the XID: so both sides choose the same ones, whatever else their heads hold.
-    keys = (ops.xid[rows].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)
+    keys = (ops.xid[rows].astype(np.uint64) * _MIX) >> np.uint64(20)
     rows = rows[np.argsort(keys, kind="stable")[:_MOST_SAMPLES]]
-    out = []
-    srt_ns = ops.t3[rows] - ops.t0[rows]
-    columns = (srt_ns, *(of[rows] for of in (ops.conn, ops.direction, ops.kind, ops.xid, ops.fh, ops.offset, ops.size)))
-    for srt, conn, way, of_kind, xid, *asked in zip(*(one.tolist() for one in columns), strict=True):
-        ends = ops.connections[conn]
-        asks = zlib.crc32(repr((*ops.kinds[of_kind][:4], *asked)).encode())
-        out.append(Sample((*ends.source(way), *ends.destination(way)), xid, asks, srt))
-    return tuple(out)
+    asks = np.array([zlib.crc32(repr(kind[:4]).encode()) for kind in ops.kinds], dtype=np.uint64)[ops.kind[rows]]
+    for column in (ops.fh, ops.offset, ops.size):
+        asks = (asks ^ column[rows].astype(np.uint64)) * _MIX
+    ways = [[(*one.source(way), *one.destination(way)) for way in (0, 1)] for one in ops.connections]
+    columns = ops.conn[rows], ops.direction[rows], ops.xid[rows], asks, ops.t3[rows] - ops.t0[rows]
+    return tuple(
+        Sample(ways[conn][way], *told) for conn, way, *told in zip(*(one.tolist() for one in columns), strict=True)
+    )
