@@ -179,9 +179,9 @@ def _session(one: Session) -> model.SessionInFlight:
 def levels_rows(levels: Levels) -> list[model.Level]:
     """As the report has them."""
     busy_ns = levels.busy_ns
-    some = zip(levels.time_ns[1:_MOST_LEVELS].tolist(), levels.ended[1:_MOST_LEVELS].tolist(), strict=True)
+    some = np.flatnonzero(levels.time_ns[1:_MOST_LEVELS]) + 1
+    columns = some, levels.time_ns[some], levels.ended[some]
     return [
         model.Level(level, time_ns / busy_ns, ended * 1e9 / time_ns)
-        for level, (time_ns, ended) in enumerate(some, 1)
-        if time_ns
+        for level, time_ns, ended in zip(*(one.tolist() for one in columns), strict=True)
     ]

@@ -95,7 +95,7 @@ class Table:
     def take(self, index: I64 | I32 | Bool | slice) -> Self:
         """The rows at `index` (row numbers, a mask or a slice), in that order."""
         taken = object.__new__(type(self))  # what the columns have to be they are, and need not be looked at again
-        for name in self._fields():
+        for name in self._names():
             value = getattr(self, name)
             if name in self.dtypes():
                 value = value[index]
@@ -105,7 +105,7 @@ class Table:
 
     @classmethod
     @cache
-    def _fields(cls) -> tuple[str, ...]:
+    def _names(cls) -> tuple[str, ...]:
         return tuple(field.name for field in dataclasses.fields(cls))
 
     @classmethod
