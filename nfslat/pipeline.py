@@ -56,7 +56,7 @@ from nfslat.inflight.all_clients import ServerWide
 from nfslat.inflight.analysis import OneSide, in_flight, one_of_several
 from nfslat.inflight.serial import serial_calls
 from nfslat.inflight.server import refuted
-from nfslat.kernels.beside import beside
+from nfslat.kernels.at_once import at_once
 from nfslat.kernels.memory import give_back
 from nfslat.match import overlap
 from nfslat.match.match import Matching, match
@@ -367,7 +367,7 @@ def report(
 
     sides = c.measured
     inflight = inflight_of(c, brief=brief)
-    with beside(len(sides), len(c.client.ops)) as pool:
+    with at_once(len(sides), len(c.client.ops)) as pool:
         raw = {} if brief else {name: pool.submit(raw_rows, side, tool.srt, name) for name, side in sides.items()}
         later = pool.submit(matched_ops, c, brief=brief)
         captures = {name: capture_of(side, c.missing_calls[name], c.unseen[name]) for name, side in sides.items()}

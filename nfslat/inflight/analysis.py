@@ -15,7 +15,7 @@ from nfslat.inflight.levels import hidden_share
 from nfslat.inflight.server import ServerLoad, beside, load_of, of_one_client, server_load, threads_of
 from nfslat.inflight.sessions import Session, sessions
 from nfslat.inflight.slots import MountSlots, client_slots
-from nfslat.kernels.beside import beside
+from nfslat.kernels.at_once import at_once
 from nfslat.model.details import Details
 from nfslat.model.tables import I64, Bool, Loose, Ops, State
 from nfslat.peer.inferred import Stamps
@@ -64,7 +64,7 @@ def in_flight(server: OneSide, client: OneSide, wide: ServerWide | None = None) 
     hidden = hidden_share(server.states, server.missing), hidden_share(client.states, client.missing)
     halved = hidden_share(server.states)
     ops = client.ops
-    with beside(2, len(ops)) as pool:
+    with at_once(2, len(ops)) as pool:
         load = pool.submit(_load, server, (hidden[0], halved), wide)
         of_client = pool.submit(seen, ops.t0, ops.t3, client.compared, hidden[1])
         of_server = pool.submit(_at_server, server, hidden[0], wide)

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from captures import SAMPLES, SHARED, needs_native
+from captures import SHARED, needs_native
 from examples import examples
 from fleet_captures import SERVER, acknowledged, at, other_traffic, rotated, talk
 from hypothesis import given, settings

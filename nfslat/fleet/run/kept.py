@@ -69,7 +69,7 @@ class _Pickler(pickle.Pickler):
             return NotImplemented
         if not len(value):
             return np.empty, (0, value.dtype.str)
-        return np.frombuffer, (pickle.PickleBuffer(np.ascontiguousarray(value)), value.dtype.str)
+        return np.frombuffer, (pickle.PickleBuffer(np.ascontiguousarray(value).data), value.dtype.str)
 
 
 def write(values: Mapping[str, Any], out: BinaryIO) -> None:

@@ -20,6 +20,6 @@ class _Here(Executor):
         return done
 
 
-def beside(threads: int, rows: int) -> Executor:
+def at_once(threads: int, rows: int) -> Executor:
     """`threads` for work on columns of `rows` rows: numpy and the compiled loops let go of Python's lock meanwhile."""
     return ThreadPoolExecutor(threads) if rows >= _FEW else _Here()
