@@ -37,7 +37,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,6 +56,7 @@ from nfslat.inflight.all_clients import ServerWide
 from nfslat.inflight.analysis import OneSide, in_flight, one_of_several
 from nfslat.inflight.serial import serial_calls
 from nfslat.inflight.server import refuted
+from nfslat.kernels.at_once import at_once
 from nfslat.kernels.memory import give_back
 from nfslat.match import overlap
 from nfslat.match.match import Matching, match
@@ -366,11 +366,10 @@ def report(
     from nfslat.findings.clock import clock_findings
 
     sides = c.measured
-    inflight = inflight_of(c)
-    # numpy lets go of Python's lock while it works.
-    with ThreadPoolExecutor(len(sides)) as pool:
+    inflight = inflight_of(c, brief=brief)
+    with at_once(len(sides), len(c.client.ops)) as pool:
         raw = {} if brief else {name: pool.submit(raw_rows, side, tool.srt, name) for name, side in sides.items()}
-        later = pool.submit(matched_ops, c)
+        later = pool.submit(matched_ops, c, brief=brief)
         captures = {name: capture_of(side, c.missing_calls[name], c.unseen[name]) for name, side in sides.items()}
         said = () if brief else remarks(c, application_known=bool(known.app_ms))
         matched = later.result()
@@ -454,8 +453,8 @@ def phases_of(c: Analysis, known: Known, borders: Sequence[int] | None = None) -
             # More calls have told than there are in one phase.
             load = refuted(one.inflight.load, whole.instead)
             one = dataclasses.replace(one, inflight=dataclasses.replace(one.inflight, load=load))
-        inflight = inflight_of(one)
-        judged = judge(one, hosts, matched_ops(one), inflight, None)
+        inflight = inflight_of(one, brief=True)
+        judged = judge(one, hosts, matched_ops(one, brief=True), inflight, None)
         if judged is not None:
             row = phase_row(c, one, span, judged.verdict, inflight)
             told.append(Told(span, row, judged.causes, judged.verdict, judged))
@@ -492,8 +491,8 @@ def pairs_of(
         one = between(c, pairs, at, numbers == at, wide.get(pair.there))
         wide.setdefault(pair.there, ServerWide(one.inflight.server, one.inflight.load))
         ways = None if transport is None else ways_between(pair, transport)
-        inflight = inflight_of(one)
-        judged = judge(one, hosts, matched_ops(one), inflight, ways)
+        inflight = inflight_of(one, brief=True)
+        judged = judge(one, hosts, matched_ops(one, brief=True), inflight, ways)
         if judged is None:
             continue
         found = leading(phases_of(one, hosts), judged.verdict, inflight.server.threads_estimate) or judged

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nfslat.answer.model import Level
+from nfslat.figures.inflight import levels_rows
 from nfslat.inflight.levels import Levels, hidden_share, in_order, knee, levels, levels_of, unseen
 from nfslat.inflight.little import little_ms
 from nfslat.kernels import compiled
@@ -64,8 +66,7 @@ def test_time_and_ops_at_each_level_by_pencil() -> None:
     assert found.ended.tolist() == [0, 2, 1]
     assert (found.max, found.ops, found.busy_ns, found.mean, found.top) == (2, 3, 40, 1.25, 2)
     assert found.share(1) == 0.75
-    assert found.throughput_per_s(1) == pytest.approx(2 / 30e-9)
-    assert found.throughput_per_s(7) is None
+    assert levels_rows(found) == [Level(1, 0.75, pytest.approx(2 / 30e-9)), Level(2, 0.25, pytest.approx(1 / 10e-9))]
 
 
 def test_replies_that_come_together_count_at_the_level_before_them() -> None:

@@ -166,14 +166,14 @@ def _fleet(options: argparse.Namespace) -> Fleet:
         raise InputError("; ".join(f"{one.name}: {one.why}" for one in given.problems) or "no captures are named")
     # Few files are looked at before a cluster is started: what is wrong with them is said at once.
     here = options.scheduler is None and len(given.files) < _MANY_HEADS
-    try:
-        points = find_points(given.files, manifest) if here else None
-    except InputError as problem:
-        said = "".join(f"; {one.name}: {one.why}" for one in given.problems[:_SAID])
-        raise InputError(f"{problem}{said}") from problem
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nfslat-")))
         store = _store(options, scratch, sum(one.size_bytes for one in given.files))
+        try:
+            points = find_points(given.files, manifest, store=None if store.kept else store) if here else None
+        except InputError as problem:
+            said = "".join(f"; {one.name}: {one.why}" for one in given.problems[:_SAID])
+            raise InputError(f"{problem}{said}") from problem
         stack.callback(store.own.remove, [store.work])
         if options.out is not None:
             _refuse_foreign(options.out)

@@ -20,11 +20,11 @@ from nfslat.select import client_ends
 _MOST_LEVELS = 512  # that are listed one by one
 
 
-def inflight_of(c: Analysis) -> model.InFlight:
-    """Levels and limits of both sides; means are over the matched ops."""
+def inflight_of(c: Analysis, *, brief: bool = False) -> model.InFlight:
+    """Levels and limits of both sides; means are over the matched ops. `brief`: levels are not listed one by one."""
     matched = len(c.matched)
     server_ms = float(to_ms(c.server_srt_ns.mean())) if matched else 0.0
-    return _inflight(c.inflight, c.server.ops, c.client.ops, c.matched.server, server_ms)
+    return _inflight(c.inflight, c.server.ops, c.client.ops, c.matched.server, server_ms, brief=brief)
 
 
 def inflight_of_one(side: Side, found: InFlight) -> model.InFlight:
@@ -35,11 +35,13 @@ def inflight_of_one(side: Side, found: InFlight) -> model.InFlight:
     return _inflight(found, side.ops, side.ops, rows, server_ms)
 
 
-def _inflight(found: InFlight, server: Ops, client: Ops, rows: I32 | I64, server_ms: float) -> model.InFlight:
+def _inflight(
+    found: InFlight, server: Ops, client: Ops, rows: I32 | I64, server_ms: float, *, brief: bool = False
+) -> model.InFlight:
     at_server, at_client = client_ends(server), client_ends(client)
     return model.InFlight(
-        server=server_in_flight(found.server, found.load, rows, server_ms),
-        client=_client(found, at_client),
+        server=server_in_flight(found.server, found.load, rows, server_ms, brief=brief),
+        client=_client(found, at_client, brief=brief),
         sessions=[_session(one) for one in found.sessions],
         caps=[
             model.CapInFlight(
@@ -74,7 +76,9 @@ def mean_queue_ms(load: ServerLoad, queue_ns: I64, rows: slice | I32 | I64) -> f
     return float(to_ms(known.mean())) if len(known) else None
 
 
-def server_in_flight(seen: Seen, load: ServerLoad, rows: I32 | I64, server_ms: float) -> model.ServerInFlight:
+def server_in_flight(
+    seen: Seen, load: ServerLoad, rows: I32 | I64, server_ms: float, *, brief: bool = False
+) -> model.ServerInFlight:
     """Figures of the server; means are over the ops in `rows`, whose mean server SRT is `server_ms`."""
     threads = load.threads
     columns = load.queue_ns, load.queue_with_least_ns, load.queue_with_most_ns
@@ -84,7 +88,7 @@ def server_in_flight(seen: Seen, load: ServerLoad, rows: I32 | I64, server_ms: f
         servers=load.jobs.servers,
         max=seen.levels.max,
         mean=seen.levels.mean or 0.0,
-        levels=levels_rows(seen.levels),
+        levels=[] if brief else levels_rows(seen.levels),
         knee=seen.knee,
         threads_lower_bound=threads.bound.threads,
         lower_bound_seen=threads.bound.times,
@@ -103,7 +107,7 @@ def server_in_flight(seen: Seen, load: ServerLoad, rows: I32 | I64, server_ms: f
     )
 
 
-def _client(found: InFlight, ends: list[tuple[str, int]]) -> model.ClientInFlight:
+def _client(found: InFlight, ends: list[tuple[str, int]], *, brief: bool) -> model.ClientInFlight:
     seen = found.client
     first = found.mounts[0] if found.mounts else None
     clocked = (
@@ -112,7 +116,7 @@ def _client(found: InFlight, ends: list[tuple[str, int]]) -> model.ClientInFligh
     return model.ClientInFlight(
         max=seen.levels.max,
         mean=seen.levels.mean or 0.0,
-        levels=levels_rows(seen.levels),
+        levels=[] if brief else levels_rows(seen.levels),
         knee=seen.knee,
         slots_estimate=first.slots if first else None,
         at_limit_share=first.at_top_share if first else None,
@@ -175,8 +179,9 @@ def _session(one: Session) -> model.SessionInFlight:
 def levels_rows(levels: Levels) -> list[model.Level]:
     """As the report has them."""
     busy_ns = levels.busy_ns
+    some = np.flatnonzero(levels.time_ns[1:_MOST_LEVELS]) + 1
+    columns = some, levels.time_ns[some], levels.ended[some]
     return [
-        model.Level(level, int(levels.time_ns[level]) / busy_ns, levels.throughput_per_s(level) or 0.0)
-        for level in range(1, min(len(levels.time_ns), _MOST_LEVELS))
-        if levels.time_ns[level]
+        model.Level(level, time_ns / busy_ns, ended * 1e9 / time_ns)
+        for level, time_ns, ended in zip(*(one.tolist() for one in columns), strict=True)
     ]

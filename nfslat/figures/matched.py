@@ -58,11 +58,11 @@ def names_of(key: Key) -> tuple[str, str, str]:
     return program_name(program), op_name(program, version, op), version_name(program, version, minor)
 
 
-def matched_ops(c: Analysis) -> model.MatchedOps:
-    """All of it."""
+def matched_ops(c: Analysis, *, brief: bool = False) -> model.MatchedOps:
+    """All of it; `brief`: without the percentiles of the parts, which nothing is judged by."""
     fates = {name: c.missed(name) for name in ("server", "client")}
     compared = {name: c.compared(name) for name in fates}
-    by_op, total, tail, parts = _figures(c) if len(c.matched) else ([], None, None, None)
+    by_op, total, tail = _figures(c) if len(c.matched) else ([], None, None)
     return model.MatchedOps(
         processed={name: int(np.count_nonzero(mask)) for name, mask in compared.items()},
         ops=len(c.matched),
@@ -79,13 +79,11 @@ def matched_ops(c: Analysis) -> model.MatchedOps:
         by_op=by_op,
         total=total,
         slowest=tail,
-        parts=parts,
+        parts=None if brief or total is None else _part_summaries(c, total.server_ms),
     )
 
 
-def _figures(
-    c: Analysis,
-) -> tuple[list[model.MatchedRow], model.MatchedRow, model.MatchedRow, model.PartSummaries]:
+def _figures(c: Analysis) -> tuple[list[model.MatchedRow], model.MatchedRow, model.MatchedRow]:
     """Of each operation, of all ops, and of the slowest 1 %."""
     client, server = c.client_srt_ns, c.server_srt_ns
     groups = Groups.of(c.client.ops.kinds, c.kind)
@@ -113,7 +111,7 @@ def _figures(
         )
     ]
     tail = row_of(c, ("", "slowest 1 %", ""), slowest(client))
-    return rows[:-1], rows[-1], tail, _part_summaries(c, rows[-1].server_ms)
+    return rows[:-1], rows[-1], tail
 
 
 def _row(
@@ -176,7 +174,7 @@ def _waits(c: Analysis, rows: slice | I32 | I64) -> dict[str, float | None]:
         return {}
     asked = np.arange(len(c.matched))[rows] if any(len(one.row) for one in waits) else np.zeros(1, dtype=np.int64)
     return {
-        name: float(to_ms(one.ns[np.isin(one.row, asked)].sum() / len(asked)))
+        name: float(to_ms(one.ns[np.isin(one.row, asked)].sum() / len(asked))) if len(one.row) else 0.0
         for name, one in zip(RETRANS_WAITS, waits, strict=True)
     }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -16,6 +15,7 @@ from nfslat.inflight.levels import hidden_share
 from nfslat.inflight.server import ServerLoad, beside, load_of, of_one_client, server_load, threads_of
 from nfslat.inflight.sessions import Session, sessions
 from nfslat.inflight.slots import MountSlots, client_slots
+from nfslat.kernels.at_once import at_once
 from nfslat.model.details import Details
 from nfslat.model.tables import I64, Bool, Loose, Ops, State
 from nfslat.peer.inferred import Stamps
@@ -64,8 +64,7 @@ def in_flight(server: OneSide, client: OneSide, wide: ServerWide | None = None) 
     hidden = hidden_share(server.states, server.missing), hidden_share(client.states, client.missing)
     halved = hidden_share(server.states)
     ops = client.ops
-    # numpy and the compiled loops let go of Python's lock while they work.
-    with ThreadPoolExecutor(2) as pool:
+    with at_once(2, len(ops)) as pool:
         load = pool.submit(_load, server, (hidden[0], halved), wide)
         of_client = pool.submit(seen, ops.t0, ops.t3, client.compared, hidden[1])
         of_server = pool.submit(_at_server, server, hidden[0], wide)

@@ -72,11 +72,6 @@ class Levels:
         busy_ns = self.busy_ns
         return int(self.time_ns[low : (low if high is None else high) + 1].sum()) / busy_ns if busy_ns else None
 
-    def throughput_per_s(self, level: int) -> float | None:
-        """Ops that ended at `level` per second spent there; None where no time was."""
-        time_ns = int(self.time_ns[level]) if 0 <= level < len(self.time_ns) else 0
-        return int(self.ended[level]) * 1e9 / time_ns if time_ns else None
-
 
 def levels(starts: I64, ends: I64) -> Levels:
     """What was in flight, an op being so from its start up to, but not at, its end (ns, same order, not sorted).

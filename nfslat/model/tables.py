@@ -94,7 +94,19 @@ class Table:
 
     def take(self, index: I64 | I32 | Bool | slice) -> Self:
         """The rows at `index` (row numbers, a mask or a slice), in that order."""
-        return dataclasses.replace(self, **{name: getattr(self, name)[index] for name in self.dtypes()})
+        taken = object.__new__(type(self))  # what the columns have to be they are, and need not be looked at again
+        for name in self._names():
+            value = getattr(self, name)
+            if name in self.dtypes():
+                value = value[index]
+                value.setflags(write=False)
+            object.__setattr__(taken, name, value)
+        return taken
+
+    @classmethod
+    @cache
+    def _names(cls) -> tuple[str, ...]:
+        return tuple(field.name for field in dataclasses.fields(cls))
 
     @classmethod
     @cache

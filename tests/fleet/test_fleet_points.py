@@ -12,6 +12,7 @@ from examples import examples
 from fleet_captures import SERVER, acknowledged, at, other_traffic, rotated, talk
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_parquet import differences
 from wire import write_pcap
 
 from nfslat.errors import InputError, NfslatError
@@ -19,6 +20,8 @@ from nfslat.fleet.run import manifest, tails
 from nfslat.fleet.run.heads import Head, Pair, look
 from nfslat.fleet.run.inputs import Input, expand
 from nfslat.fleet.run.points import Points, assign, find_points
+from nfslat.fleet.run.shards import decode_point, read_shard
+from nfslat.fleet.run.store import Store
 
 pytestmark = needs_native
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -61,6 +64,19 @@ def test_real_pairs_in_either_order_and_in_one_directory(folder: Path, tmp_path:
         assert _files(points).pop("server") == ["x2.cap"]
         assert [[Path(file.name).name for file in client.files] for client in points.clients] == [["x1.cap"]]
         assert points.unused == () == points.notes
+
+
+def test_small_captures_are_decoded_once(tmp_path: Path) -> None:
+    """What is kept of one when it is looked at is what a task makes of it."""
+    files = expand([str(SAMPLES / "client-slots")]).files
+    looked, worked = (Store(str(tmp_path / name), kept=False, near=str(tmp_path / name)) for name in ("one", "other"))
+    (client,) = find_points(files, store=looked).clients
+    again = decode_point(worked, client.name, client.files)
+    assert client.decode == again
+    for name in (again.facts, *(one.name for one in again.shards)):
+        own, other = (read_shard(store, name, tmp_path) for store in (looked, worked))
+        assert differences(own[1], other[1], name) == []
+        assert own[0].files == other[0].files
 
 
 def test_two_clients_in_rotated_files(tmp_path: Path) -> None:

@@ -230,8 +230,7 @@ def _packet_notes(side: Side) -> list[AuditNote]:
 def _without_handshake(side: Side) -> tuple[int, int]:
     """TCP connections with data of which a SYN is not in the capture, and all with data."""
     tcp = side.decoded.details.tcp
-    _, number = np.unique(np.stack([tcp.conn, tcp.reconnect]), axis=1, return_inverse=True)
-    number = np.ravel(number)  # some versions of numpy give it a second dimension
+    _, number = np.unique((tcp.conn.astype(np.int64) << 32) + tcp.reconnect, return_inverse=True)
     has_data = np.bincount(number, weights=tcp.data_packets) > 0
     unseen = np.bincount(number, weights=tcp.saw_syn == 0) > 0
     return int(np.count_nonzero(has_data & unseen)), int(np.count_nonzero(has_data))

@@ -13,22 +13,29 @@ from pathlib import Path
 import numpy as np
 
 from nfslat.decode import native
+from nfslat.decode.apart import decode_apart
+from nfslat.decode.merge import merge
 from nfslat.decode.tools import find_tools
 from nfslat.errors import InputError, NfslatError, NoPacketsError
 from nfslat.fleet.run import fetch, tails
 from nfslat.fleet.run.inputs import Input
+from nfslat.fleet.run.shards import Decode, keep_whole
+from nfslat.fleet.run.store import Store
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NFS
 from nfslat.model.tables import I64, Ops
 from nfslat.select import is_reverse
 
 _DEEPER = 8  # times as much is read where little was found
+_SMALL_BYTES = 8 << 20  # of a capture that is decoded at once
 _FEW_OPS = 64
 _MOST_SAMPLES = 256
 _NO_PACKETS_BYTES = 4096  # as much may be in front of the first one
 _ENOUGH_ROUND_TRIPS = 3
 _CLEARLY = 2  # times as long
 _AT_ONCE_NS = 100_000  # a kernel acknowledges in less; what takes longer may be a reply that somebody had to work for
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 Ends = tuple[str, int, str, int]  # client's address and port, server's address and port
 
@@ -63,6 +70,7 @@ class Head:
     is_whole: bool = False  # the head is the whole file
     samples: tuple[Sample, ...] = ()
     problem: str = ""  # why it cannot be read
+    decode: Decode | None = None  # what was decoded, where it is the whole file and that was kept
 
     @property
     def clients(self) -> frozenset[str]:
@@ -70,27 +78,31 @@ class Head:
         return frozenset(pair.client for pair in self.pairs)
 
 
-def look(one: Input, scratch: Path | None = None) -> Head:
-    """Decode the first 2 MiB, or 16 where these show little. What cannot be read has a `problem`; nothing is raised."""
+def look(one: Input, scratch: Path | None = None, store: Store | None = None) -> Head:
+    """Decode the first 2 MiB, or 16 where these show little. What cannot be read has a `problem`; nothing is raised.
+
+    `store`: a capture of up to 8 MiB is decoded as a whole, and kept there, so that it need not be read again.
+    """
+    begin_bytes = fetch.HEAD_BYTES if store is None or one.size_bytes > _SMALL_BYTES else _SMALL_BYTES
     with tempfile.TemporaryDirectory(prefix="nfslat-head-", dir=scratch) as folder:
         try:
-            found = _look(one, Path(folder), fetch.HEAD_BYTES)
+            found = _look(one, Path(folder), begin_bytes, store)
             few = len(found.samples) < _FEW_OPS and len(found.clients) < 2
             if few and not found.is_whole and not found.problem:
-                found = _look(one, Path(folder), _DEEPER * fetch.HEAD_BYTES)
+                found = _look(one, Path(folder), _DEEPER * fetch.HEAD_BYTES, store)
         except NfslatError as problem:
             return Head(one, problem=problem.beside(one.name))
     return found
 
 
-def _look(one: Input, folder: Path, size_bytes: int) -> Head:
+def _look(one: Input, folder: Path, size_bytes: int, store: Store | None) -> Head:
     path = fetch.head(one, folder, size_bytes)
     # Of a tar there may be more captures.
     is_whole = one.size_bytes <= size_bytes and not one.is_tar
     tools = cache(lambda: find_tools(folder))
     try:
         source = native.open_source(str(path), tools, folder, rereads=False)
-        source, decoded = native.decode(source, tools, lambda _: None)
+        found = decode_apart(source, tools, lambda _: None)
     except NoPacketsError:
         if one.size_bytes > _NO_PACKETS_BYTES:
             raise InputError(
@@ -99,8 +111,10 @@ def _look(one: Input, folder: Path, size_bytes: int) -> Head:
         return Head(one, is_whole=is_whole)  # a rotated file that was just begun
     except NfslatError as problem:
         raise InputError(problem.beside(str(path)), about=one.name) from problem
+    decoded = merge([part for _, part in found.hosts], found.facts)
     last_ns = decoded.last_ns if is_whole else _end_of(one, path, decoded)
-    return Head(one, _pairs(decoded), decoded.first_ns, last_ns, is_whole, _samples(decoded.ops))
+    kept = keep_whole(store, one, found) if store is not None and is_whole and not decoded.cut_short else None
+    return Head(one, _pairs(decoded), decoded.first_ns, last_ns, is_whole, _samples(decoded.ops), decode=kept)
 
 
 def _end_of(one: Input, path: Path, decoded: Decoded) -> int:
@@ -162,12 +176,13 @@ def _samples(ops: Ops) -> tuple[Sample, ...]:
         np.flatnonzero(forward & nfs[ops.kind] & (ops.t0 >= 0) & (ops.t3 >= 0)) if len(ops) else np.zeros(0, int)
     )
     # By a hash of the XID: so both sides choose the same ones, whatever else their heads hold.
-    keys = (ops.xid[rows].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)
+    keys = (ops.xid[rows].astype(np.uint64) * _MIX) >> np.uint64(20)
     rows = rows[np.argsort(keys, kind="stable")[:_MOST_SAMPLES]]
-    out = []
-    for row in rows.tolist():
-        ends, way, kind = ops.connections[ops.conn[row]], int(ops.direction[row]), ops.kinds[ops.kind[row]]
-        asks = zlib.crc32(repr((*kind[:4], *(int(c[row]) for c in (ops.fh, ops.offset, ops.size)))).encode())
-        four = (*ends.source(way), *ends.destination(way))
-        out.append(Sample(four, int(ops.xid[row]), asks, int(ops.t3[row] - ops.t0[row])))
-    return tuple(out)
+    asks = np.array([zlib.crc32(repr(kind[:4]).encode()) for kind in ops.kinds], dtype=np.uint64)[ops.kind[rows]]
+    for column in (ops.fh, ops.offset, ops.size):
+        asks = (asks ^ column[rows].astype(np.uint64)) * _MIX
+    ways = [[(*one.source(way), *one.destination(way)) for way in (0, 1)] for one in ops.connections]
+    columns = ops.conn[rows], ops.direction[rows], ops.xid[rows], asks, ops.t3[rows] - ops.t0[rows]
+    return tuple(
+        Sample(ways[conn][way], *told) for conn, way, *told in zip(*(one.tolist() for one in columns), strict=True)
+    )

@@ -24,7 +24,7 @@ from nfslat.fleet.compare.summary import ClientSummary, summarize, summarize_ser
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.run.kept_segments import read_segments
 from nfslat.fleet.run.server_threads import Shares
-from nfslat.fleet.run.shards import read_shard
+from nfslat.fleet.run.shards import read_facts, read_shard
 from nfslat.fleet.run.store import Store
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.match import overlap
@@ -132,7 +132,7 @@ def _one_side(store: Store, request: Request, scratch: Path) -> Side:
 
 def read_side(store: Store, parts: Parts, scratch: Path) -> Side:
     """One side, from its shards."""
-    source, facts = read_shard(store, parts.facts, scratch)
+    source, facts = read_facts(store, parts.facts)
     files = source.files
     if len(files) == len(parts.files):
         files = tuple(dataclasses.replace(file, name=name) for file, name in zip(files, parts.files, strict=True))

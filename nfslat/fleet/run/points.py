@@ -16,6 +16,8 @@ from nfslat.fleet.run.heads import Head, look
 from nfslat.fleet.run.inputs import Input, Problem, by_numbers, names_of
 from nfslat.fleet.run.manifest import Manifest
 from nfslat.fleet.run.roles import CLIENT, SERVER, Common, Unit
+from nfslat.fleet.run.shards import Decode
+from nfslat.fleet.run.store import Store
 
 _NAMED = 3
 _MANIFEST = "say whose the files are in a manifest (--manifest)"
@@ -29,6 +31,7 @@ class Point:
     name: str  # a client's: the manifest's, or its address; the server's address
     addresses: tuple[str, ...]  # a client's, as the server sees them first; the server's
     files: tuple[Input, ...]  # in time order
+    decode: Decode | None = None  # of its only file, where it was kept when that was looked at
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,12 @@ class Points:
     notes: tuple[str, ...]
 
 
-def find_points(files: Sequence[Input], manifest: Manifest | None = None, scratch: Path | None = None) -> Points:
-    """Look at all files, several at once, and `assign` them."""
+def find_points(
+    files: Sequence[Input], manifest: Manifest | None = None, scratch: Path | None = None, store: Store | None = None
+) -> Points:
+    """Look at all files, several at once, and `assign` them. `store`: see `look`."""
     with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 8)) as pool:
-        return assign(list(pool.map(lambda one: look(one, scratch), files)), manifest)
+        return assign(list(pool.map(lambda one: look(one, scratch, store), files)), manifest)
 
 
 def assign(heads: Sequence[Head], manifest: Manifest | None = None) -> Points:
@@ -285,7 +290,8 @@ class _Assignment:
 
 def _point(role: str, name: str, addresses: Sequence[str], units: Sequence[Unit]) -> Point:
     heads = roles.in_time(head for unit in units for head in unit.heads)
-    return Point(role, name, tuple(addresses), tuple(head.file for head in heads))
+    decode = heads[0].decode if len(heads) == 1 else None
+    return Point(role, name, tuple(addresses), tuple(head.file for head in heads), decode)
 
 
 def _files(units: Iterable[Unit]) -> list[Input]:

@@ -125,33 +125,30 @@ class Common:
     """Which ops are in the heads of several units, and in which of them they took longer."""
 
     def __init__(self, units: Sequence[Unit]) -> None:
-        self._units = units
         index: dict[Key, list[tuple[int, int]]] = defaultdict(list)
         for at, unit in enumerate(units):
             for sample in _samples(unit):
                 index[sample.ends, sample.xid, sample.asks].append((at, sample.srt_ns))
         self._longer: Counter[tuple[int, int]] = Counter()
-        self._common: Counter[tuple[int, int]] = Counter()
+        self._common: dict[int, set[int]] = defaultdict(set)
         for seen in index.values():
             for one, one_ns in seen:
                 for other, other_ns in seen:
                     if one != other:
-                        self._common[one, other] += 1
+                        self._common[one].add(other)
                         self._longer[one, other] += one_ns > other_ns
 
     def votes(self, at: int) -> int:
         """Units that say that unit `at` is the client's, less those that say the server's."""
         found = 0
-        for other in range(len(self._units)):
-            if not self._common[at, other]:
-                continue
+        for other in self._common[at]:
             longer, shorter = self._longer[at, other], self._longer[other, at]
             found += (longer > shorter) - (longer < shorter)
         return found
 
     def share(self, one: int, other: int) -> bool:
         """Have they an op in common?"""
-        return self._common[one, other] > 0
+        return other in self._common[one]
 
 
 def _samples(unit: Unit) -> Iterable[Sample]:

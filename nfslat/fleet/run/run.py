@@ -107,12 +107,7 @@ class Run:
     def _do(self) -> None:
         """All tasks, each as soon as what it needs is there."""
         server = self._points.server
-        decoding = {
-            self._pool.submit(
-                decode_point, self._store, point.name, point.files, None if server is not None else ()
-            ): point
-            for point in self._captured
-        }  # fmt: skip
+        decoding = {self._decode(point): point for point in self._captured}
         for future, point in decoding.items():
             self._tell(future, f"decoded {point.name}")
         if server is None:
@@ -130,6 +125,15 @@ class Run:
                 self._find_threads(server)
                 self._compare_all(decoding)
         self._pool.finish(self._comparing.values())
+
+    def _decode(self, client: Point) -> Future[Decode]:
+        """The segments of a client are kept where the server's half is to be inferred from them."""
+        captured = None if self._points.server is not None else ()
+        if client.decode is None or captured is not None:
+            return self._pool.submit(decode_point, self._store, client.name, client.files, captured)
+        done: Future[Decode] = Future()
+        done.set_result(client.decode)
+        return done
 
     def _tell(self, future: Future[Any], what: str) -> None:
         future.add_done_callback(lambda done: None if done.exception() else self._step(what))

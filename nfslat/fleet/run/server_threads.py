@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.run import stretches
 from nfslat.fleet.run.kept import Kept, keep
 from nfslat.fleet.run.pool import Pool
-from nfslat.fleet.run.shards import Decode, read_shard
+from nfslat.fleet.run.shards import Decode, read_facts
 from nfslat.fleet.run.store import Store
 from nfslat.fleet.run.stretches import Cut
 from nfslat.fleet.run.threads import Stretch, Wide, find_all, find_stretch, server_wide, wide_of
@@ -66,7 +67,13 @@ class Shares:
 
     def of_client(self, store: Store, shards: Sequence[int]) -> ServerWide:
         """For the ops of some shards."""
-        return server_wide([one.of_client(store, shards) for one in self.kept.value()])
+        return server_wide([one.of_client(store, shards) for one in _waits(self.kept)])
+
+
+@lru_cache(maxsize=1)  # the same for all clients
+def _waits(kept: Kept) -> list[Waits]:
+    found: list[Waits] = kept.value()
+    return found
 
 
 def find_threads(
@@ -103,8 +110,7 @@ def for_client(
 
 def _find(store: Store, plan: _Plan, counts: Sequence[Cut], pieces: Sequence[Kept]) -> Waits:
     """`counts` of all cuts, and the piece that each has of this stretch."""
-    with store.scratch() as scratch:
-        facts = read_shard(store, plan.facts, scratch)[1]
+    facts = read_facts(store, plan.facts)[1]
     hidden = stretches.hidden_of(counts, facts)
     piece = stretches.put_together([one.value() for one in pieces], facts, plan.groups)
     ends = {"first": plan.first, "last": plan.last}

@@ -10,9 +10,9 @@ import contextlib
 import dataclasses
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,6 +38,8 @@ from nfslat.select import client_ends, is_reverse
 T = TypeVar("T")
 _FORM = "nfslat.shards/3"
 _STORED = " (stored)"
+FACTS = "facts.parquet"  # what is known of a capture as a whole
+_NEAR = "near"  # all of a folder in one file, as this run reads it
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,19 @@ def decode_point(store: Store, title: str, inputs: Sequence[Input], captured: Co
                 return done
             with opened(title, good, scratch) as (source, tools):
                 apart = decode_apart(source, tools, lambda _: None, without=captured)
-            shards = write_shards(store, f"shards/{key}", 0, apart, captured)
+            shards = write_shards(store, f"shards/{key}", apart, captured, with_facts=True)
             return keep_decode(store, key, shards, apart.source, apart.facts, good, problems)
 
         return with_good(store, title, inputs, scratch, work)
+
+
+def keep_whole(store: Store, one: Input, apart: Apart) -> Decode:
+    """What `decode_point` makes of one file for a run that keeps nothing, where it has been decoded already."""
+    key = name_of([one.token])
+    files = tuple(dataclasses.replace(file, name=one.name) for file in apart.source.files)
+    apart = dataclasses.replace(apart, source=dataclasses.replace(apart.source, files=files))
+    shards = write_shards(store, f"shards/{key}", apart, with_facts=True)
+    return keep_decode(store, key, shards, apart.source, apart.facts, [one], [])
 
 
 def with_good(
@@ -180,19 +191,21 @@ def _needs_segments(hosts: Collection[str], captured: Collection[str] | None) ->
 
 
 def write_shards(
-    store: Store, folder: str, first: int, apart: Apart, captured: Collection[str] | None = None
+    store: Store, folder: str, apart: Apart, captured: Collection[str] | None = None, *, with_facts: bool = False
 ) -> tuple[Shard, ...]:
-    """A file for each pair of hosts, numbered from `first` on; and one for their segments, where they are kept."""
+    """A file for each pair of hosts; one for their segments, where they are kept; and what is known of the capture."""
     shards = []
-    for number, (hosts, decoded) in enumerate(apart.hosts, first):
-        name = f"{folder}/{number:05}.parquet"
+    made = {}
+    source = dataclasses.replace(apart.source, files=())  # the same for all of them, and may be thousands
+    for number, (hosts, decoded) in enumerate(apart.hosts):
+        name = f"{number:05}.parquet"
         segments = f"{folder}/{number:05}.segments" if _needs_segments(hosts, captured) else ""
         if segments:
             write_segments(store, segments, decoded.segments)
             decoded.segments.clear()
-        # The files are the same for all of them, and may be thousands.
-        _write(store, name, decoded, dataclasses.replace(apart.source, files=()))
-        shards.append(Shard(name, tuple(sorted(hosts)), _callers(decoded), len(decoded.ops), segments))
+        made[name] = source, decoded
+        shards.append(Shard(f"{folder}/{name}", tuple(sorted(hosts)), _callers(decoded), len(decoded.ops), segments))
+    write_decoded(store, folder, made | ({FACTS: (apart.source, apart.facts)} if with_facts else {}))
     return tuple(shards)
 
 
@@ -205,13 +218,11 @@ def keep_decode(
     inputs: Sequence[Input],
     problems: Sequence[Problem],
 ) -> Decode:
-    """Write what is known of the whole capture, and then that all is there."""
-    name = f"shards/{key}/facts.parquet"
-    _write(store, name, facts, source)
+    """Write that all is there, shards and `facts`."""
     damaged = _damaged(source, inputs)
     done = Decode(
         shards=tuple(shards),
-        facts=name,
+        facts=f"shards/{key}/{FACTS}",
         files=len(source.files),
         bytes=sum(one.size_bytes for one in inputs),
         packets=sum(facts.packet_kinds.values()),
@@ -288,13 +299,15 @@ def _open(
     return Source(title, tuple(sorted(files, key=lambda file: file.first_ns)), bundle=said)
 
 
-def _write(store: Store, name: str, decoded: Decoded, source: Source) -> None:
+def write_decoded(store: Store, folder: str, made: Mapping[str, tuple[Source, Decoded]]) -> None:
+    """All that is decoded in a folder, by name: nothing is added to it later."""
     if store.near and store.is_twice:  # as this run reads it: several times, and at no cost
-        with Store(store.near).writing(name) as out:
-            write((source, decoded), out)
+        with store.own.writing(f"{folder}/{_NEAR}") as out:
+            write(made, out)
     if store.kept:  # as the next one does, or the user
-        with store.writing(name) as out:
-            stored.write_side(decoded, source, out, quick=True)
+        for name, (source, decoded) in made.items():
+            with store.writing(f"{folder}/{name}") as out:
+                stored.write_side(decoded, source, out, quick=True)
 
 
 def _callers(decoded: Decoded) -> tuple[str, ...]:
@@ -305,10 +318,18 @@ def _callers(decoded: Decoded) -> tuple[str, ...]:
     return tuple(sorted({ends[conn][0] for conn in ops.classes.conn[nfs & ~reverse].tolist()}))
 
 
+@lru_cache(maxsize=2)  # those of the server are the same for all its clients
+def read_facts(store: Store, name: str) -> tuple[Source, Decoded]:
+    """What is known of a capture as a whole. Raises as `read_shard`."""
+    with store.scratch() as scratch:
+        return read_shard(store, name, scratch)
+
+
 def read_shard(store: Store, name: str, scratch: Path) -> tuple[Source, Decoded]:
     """What was decoded, as if it had just been. Raises ``InputError`` where it is not there, or damaged."""
-    if store.near and os.path.exists(near := Store(store.near).place(name)):
-        source, decoded = read(near)
+    folder, _, in_folder = name.rpartition("/")
+    if store.near and os.path.exists(near := store.own.place(f"{folder}/{_NEAR}")):
+        source, decoded = read(near, in_folder)
         return source, decoded
     try:
         with store.local(name, scratch) as path:

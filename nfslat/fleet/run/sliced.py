@@ -32,7 +32,18 @@ from nfslat.fleet.model import Problem
 from nfslat.fleet.run.fetch import head
 from nfslat.fleet.run.inputs import Input
 from nfslat.fleet.run.memo import Memo
-from nfslat.fleet.run.shards import Decode, Shard, keep_decode, kept_decode, name_of, opened, with_good, write_shards
+from nfslat.fleet.run.shards import (
+    FACTS,
+    Decode,
+    Shard,
+    keep_decode,
+    kept_decode,
+    name_of,
+    opened,
+    with_good,
+    write_decoded,
+    write_shards,
+)
 from nfslat.fleet.run.store import COPY_BYTES, Store
 from nfslat.model.decoded import Decoded
 
@@ -155,7 +166,7 @@ def decode_place(
             path = stack.enter_context(store.local(one.names[place], Path(folder)))
             here.append(dataclasses.replace(one.split, slices=(path,)))
         apart = split.decode_slice(here, 0, lambda _: None, without=captured)
-    shards = write_shards(store, f"{_folder(splits)}/{place:03}", 0, apart, captured)
+    shards = write_shards(store, f"{_folder(splits)}/{place:03}", apart, captured)
     turns = tuple(int(decoded.details.turns.turn[0]) for _, decoded in apart.hosts)
     return PlaceDone(shards, turns, apart.facts)
 
@@ -170,6 +181,7 @@ def gather(store: Store, splits: Sequence[SplitDone], places: Sequence[PlaceDone
     )
     inputs = [file for one in splits for file in one.inputs]
     problems = [problem for one in splits for problem in one.problems]
+    write_decoded(store, _folder(splits), {FACTS: (source, facts)})
     done = keep_decode(store, _key(splits), [shard for *_, shard in by_turn], source, facts, inputs, problems)
     for one in splits:
         store.remove([f"slices/{one.key}/index.json", *one.names])

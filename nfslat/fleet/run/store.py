@@ -37,11 +37,12 @@ class Store:
     near: str = ""  # folder of the run's own, which all workers see and nobody else does; "": there is none
     is_twice: bool = True  # what is kept is there, too
     work: str = "work"  # folder for what tasks leave for each other, which goes with the run
+    is_ours: bool = False  # nobody else writes there, so that no folder in it is a link
 
     @property
     def own(self) -> Store:
         """Where that folder is."""
-        return Store(self.near) if self.near else self
+        return Store(self.near, is_ours=True) if self.near else self
 
     def new(self) -> str:
         """A name in it that nothing else has."""
@@ -58,7 +59,7 @@ class Store:
         place = f"{self.url.rstrip('/')}/{name}"
         parts = name.split("/")
         is_inside = not {"", ".", ".."}.intersection(parts) and name.isprintable() and "\\" not in name
-        if is_inside and self.is_local and len(parts) > 1:
+        if is_inside and self.is_local and len(parts) > 1 and not self.is_ours:
             folders = (os.path.realpath(self.url), os.path.realpath(os.path.dirname(place)))
             is_inside = os.path.commonpath(folders) == folders[0]
         if not is_inside:

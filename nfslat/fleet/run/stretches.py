@@ -19,7 +19,7 @@ from nfslat.decode.xid_gaps import missing_calls
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.run.joined import joined, slim
 from nfslat.fleet.run.kept import Kept, keep
-from nfslat.fleet.run.shards import Shard, read_shard
+from nfslat.fleet.run.shards import Shard, read_facts, read_shard
 from nfslat.fleet.run.store import Store
 from nfslat.inflight.levels import hidden_share
 from nfslat.model.decoded import Decoded
@@ -91,7 +91,7 @@ def cut(store: Store, names: Sequence[str], facts: str, some: Sequence[Windows])
 
 def slimmed(store: Store, names: Sequence[str], facts: str, scratch: Path) -> tuple[list[Decoded], Decoded]:
     """What shards say of threads, each on one clock, and what is known of the whole capture."""
-    source, of_all = read_shard(store, facts, scratch)
+    source, of_all = read_facts(store, facts)
     return [slim(side_of(source, read_shard(store, name, scratch)[1]).decoded) for name in names], of_all
 
 

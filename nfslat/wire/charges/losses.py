@@ -112,6 +112,8 @@ def overtaken_claims(pair: Pair, server: Decoded, client: Decoded, half_trips_ns
 def _touched(pair: Pair, name: str, side: Decoded, is_reply: int, kinds: tuple[Again, ...]) -> I64:
     """Matched ops of which `side`, named `name`, shows bytes again, or late."""
     resent = side.details.resent
+    if not len(resent):
+        return np.zeros(0, dtype=np.int64)
     ops = resent.op[(resent.is_reply == is_reply) & np.isin(resent.kind, kinds)]
     row = pair.places_of(name)[ops] if len(ops) else np.zeros(0, dtype=np.int64)
     return np.unique(row[row >= 0])

@@ -100,9 +100,12 @@ class CameAgain(NamedTuple):
 def came_again(sender: Decoded, sender_ways: I64, receiver: Decoded, receiver_ways: I64) -> CameAgain:
     """Those of which every one that was sent came: of others nothing says which it was. By the TCP sequence numbers."""
     found = []
+    nothing = np.zeros(0, dtype=np.int64)
     for side, ways in ((sender, sender_ways), (receiver, receiver_ways)):
         events = side.details.events
         again = events.kind == TcpEvent.RETRANSMISSION
+        if not again.any():
+            return CameAgain(nothing, nothing, nothing)
         events = events.take(again & np.isin(events.conn.astype(np.int64) * 2 + events.direction, ways))
         number = _keys_and_numbers(side, events)[1]
         order = np.lexsort((events.t_ns, number))
