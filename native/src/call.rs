@@ -78,6 +78,29 @@ impl Gss {
     pub const CHANNEL_PROT: u32 = 4;
 }
 
+impl Default for Call<'_> {
+    /// One that says nothing.
+    fn default() -> Self {
+        Self {
+            xid: NONE,
+            program: NONE,
+            version: NONE,
+            procedure: NONE,
+            flavor: NONE,
+            gss: None,
+            uid: NONE,
+            op: NONE,
+            minor: NONE,
+            fh: NONE,
+            target: Target::default(),
+            ops: OpList::default(),
+            sequence: None,
+            create_session: None,
+            arguments: &[],
+        }
+    }
+}
+
 impl Call<'_> {
     /// Is this an NFSv4 COMPOUND or CB_COMPOUND?
     pub fn is_compound(&self) -> bool {
@@ -150,6 +173,7 @@ pub struct Key {
 }
 
 impl From<&Call<'_>> for Key {
+    #[inline]
     fn from(call: &Call<'_>) -> Self {
         let service = match (call.flavor, call.gss) {
             (_, Some(gss)) if gss.procedure == Gss::DATA => gss.service,

@@ -123,28 +123,30 @@ fn read(reader: &mut Reader, taker: &mut impl Take, file: usize, progress: &Prog
     let (mut first_ns, mut last_ns, mut link) = (i64::MAX, i64::MIN, None);
     let mut clocks = Clocks::default();
     loop {
-        let number = taker.packets().wrapping_sub(before.0) + clocks.waiting + 1;
-        let next = reader.next();
-        // Looked at where it lies: to move it costs as much as to read it.
-        let packet = match &next {
-            Ok(None) => break,
-            Ok(Some(packet)) if (0..LATEST_NS).contains(&packet.t_ns) => packet,
-            Ok(Some(Packet { interface, .. })) => {
-                clocks.is_wrong(*interface, Error::Time { file, packet: number })?;
-                continue;
-            }
-            Err(_) => {
-                let Err(error) = next else { continue };
-                if let container::Error::TimeOutOfRange { interface, .. } = error {
-                    clocks.is_wrong(interface, Error::Container { file, error })?;
-                    continue;
+        let packet = match reader.next_held() {
+            Some(packet) => packet,
+            None => match reader.next() {
+                Ok(Some(packet)) => packet,
+                Ok(None) => break,
+                Err(error) => {
+                    if let container::Error::TimeOutOfRange { interface, .. } = error {
+                        clocks.is_wrong(interface, Error::Container { file, error })?;
+                        continue;
+                    }
+                    return Err(Error::Container { file, error });
                 }
-                return Err(Error::Container { file, error });
-            }
+            },
         };
+        if !(0..LATEST_NS).contains(&packet.t_ns) {
+            let number = taker.packets().wrapping_sub(before.0) + clocks.waiting + 1;
+            clocks.is_wrong(packet.interface, Error::Time { file, packet: number })?;
+            continue;
+        }
         clocks.is_right(packet.interface)?;
-        for _ in 0..std::mem::take(&mut clocks.waiting) {
-            taker.packet(&Packet { link: NO_LINK, captured: &[], wire_len: 0, id: 0, ..*packet });
+        if clocks.waiting > 0 {
+            for _ in 0..std::mem::take(&mut clocks.waiting) {
+                taker.packet(&Packet { link: NO_LINK, captured: &[], wire_len: 0, id: 0, ..packet });
+            }
         }
         if taker.packets() == MOST_PACKETS {
             return Err(Error::TooMany);
@@ -152,7 +154,7 @@ fn read(reader: &mut Reader, taker: &mut impl Take, file: usize, progress: &Prog
         link.get_or_insert(packet.link);
         first_ns = first_ns.min(packet.t_ns);
         last_ns = last_ns.max(packet.t_ns);
-        taker.packet(packet);
+        taker.packet(&packet);
         if taker.packets() % PROGRESS_PACKETS == 0 {
             progress.packets.store(u64::from(taker.packets()), Ordering::Relaxed);
             progress.bytes.store(before.1 + reader.bytes_read(), Ordering::Relaxed);

@@ -76,7 +76,8 @@ const NO_ANSWER: Answer =
     Answer { t2: UNANSWERED, t3: UNANSWERED, first_frame: -1, last_frame: -1, status: -1, accept: -1 };
 
 impl Ops {
-    pub fn push(&mut self, at: Place, call: &Call<'_>, kind: i16) -> u32 {
+    #[inline]
+    pub fn push(&mut self, at: &Place, call: &Call<'_>, kind: i16) -> u32 {
         let row = self.t0.len() as u32;
         self.push_row(Op {
             conn: at.conn as i32,
@@ -123,7 +124,7 @@ impl Ops {
     }
 
     #[inline]
-    pub fn answer(&mut self, row: usize, at: Place, accept: i8) {
+    pub fn answer(&mut self, row: usize, at: &Place, accept: i8) {
         self.t2[row] = at.t_ns;
         self.t3[row] = at.t_ns;
         self.reply_first_frame[row] = at.frame as i32;
@@ -222,7 +223,7 @@ table! {
 }
 
 impl Loose {
-    pub fn push(&mut self, at: Place, xid: u32, is_reply: bool, kind: i16, state: State, op: i32) -> u32 {
+    pub fn push(&mut self, at: &Place, xid: u32, is_reply: bool, kind: i16, state: State, op: i32) -> u32 {
         let row = self.op.len() as u32;
         self.push_row(LooseMessage {
             conn: at.conn as i32,
@@ -301,6 +302,9 @@ table! {
     }
 }
 
+/// Rows of `Slots` among which replies look for their calls first.
+const NEWEST_SLOTS: usize = 64;
+
 impl Slots {
     pub fn session(&mut self, id: [u8; 16]) -> i16 {
         let next = self.sessions.len();
@@ -318,9 +322,12 @@ impl Slots {
         self.push_row(Slot { op, session, slot, seqid, highest, reply_highest: NONE, target_highest: NONE });
     }
 
-    /// Rows are in the order of `op`, so that the one of an op is found by halving.
+    /// Rows are in the order of `op`, so that the one of an op is found by halving: as a rule it is one of the last.
     pub fn answer(&mut self, op: u32, result: &SequenceResult) {
-        if let Ok(row) = self.op.binary_search(&(op as i32)) {
+        let last = self.op.len().saturating_sub(NEWEST_SLOTS);
+        let from = if self.op.get(last).is_some_and(|first| *first <= op as i32) { last } else { 0 };
+        if let Ok(row) = self.op[from..].binary_search(&(op as i32)) {
+            let row = from + row;
             self.reply_highest[row] = result.highest_slot;
             self.target_highest[row] = result.target_highest_slot;
         }

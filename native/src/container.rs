@@ -191,6 +191,21 @@ impl Reader {
         }))
     }
 
+    /// The same, where it takes nothing but to look at what is held already; None where it takes more.
+    #[inline(always)]
+    pub fn next_held(&mut self) -> Option<Packet<'_>> {
+        let Format::Pcap(file) = &self.format else { return None };
+        let (t_ns, captured, wire_len, header) = file.held(self.source.held())?;
+        let start = self.source.take(header + captured as usize) + header;
+        self.packets += 1;
+        self.last_ns = t_ns;
+        if captured != wire_len {
+            self.info.snaplen = self.info.snaplen.max(Some(captured));
+        }
+        let captured = self.source.taken(start, captured as usize);
+        Some(Packet { t_ns, link: file.link, captured, wire_len, interface: 0, id: 0 })
+    }
+
     /// What the file says of itself, as far as it was read.
     pub fn info(&self) -> &Info {
         &self.info
@@ -234,7 +249,7 @@ enum Order {
 }
 
 impl Order {
-    #[inline]
+    #[inline(always)]
     fn u16(self, bytes: &[u8], at: usize) -> u16 {
         let bytes = [bytes[at], bytes[at + 1]];
         match self {
@@ -243,7 +258,7 @@ impl Order {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn u32(self, bytes: &[u8], at: usize) -> u32 {
         let bytes = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
         match self {

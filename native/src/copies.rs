@@ -15,7 +15,7 @@
 
 mod sent;
 
-use self::sent::{PLAIN, Sent, has_sack, options_of};
+use self::sent::{Sent, has_sack, is_plain, options_of, plain_options_of};
 use crate::link::{ACK, FIN, RST, SYN, Segment};
 
 /// Packets remembered of each direction: so many, and more while they are younger than this.
@@ -310,6 +310,18 @@ impl Copies {
         }
         own.is_copy(other, point, segment, t_ns)
     }
+
+    /// Does a segment go on so that it cannot be a copy (`Way::is_usual_next`)?
+    #[inline(always)]
+    pub fn is_usual_next(&self, direction: usize, point: u32, segment: &Segment<'_>) -> bool {
+        self.0[direction].is_usual_next(point, segment)
+    }
+
+    /// Take one that does.
+    #[inline(always)]
+    pub fn take_next(&mut self, direction: usize, segment: &Segment<'_>, t_ns: i64) {
+        self.0[direction].take_next(segment, t_ns);
+    }
 }
 
 impl Way {
@@ -317,8 +329,6 @@ impl Way {
     #[inline(always)]
     fn is_usual_next(&self, point: u32, segment: &Segment<'_>) -> bool {
         let is_new = segment.len > 0 || (segment.flags == ACK && self.acks_more(segment));
-        let options = segment.options;
-        let is_plain = options.is_empty() || (options.first_chunk() == Some(&PLAIN) && options.len() == 12);
         is_new
             && segment.seq == self.high as u32
             && self.is_usual
@@ -326,12 +336,13 @@ impl Way {
             && segment.flags & (ACK | SYN | FIN | RST) == ACK
             && segment.ip_id != self.last_id
             && segment.ip_id != 0
-            && is_plain
+            && is_plain(segment.options)
     }
+
     /// It was not captured before then, and asks for nothing.
     #[inline(always)]
     fn take_next(&mut self, segment: &Segment<'_>, t_ns: i64) {
-        let (ts_val, options) = options_of(segment);
+        let (ts_val, options) = plain_options_of(segment.options);
         self.tick(t_ns, ts_val);
         if self.acks_more(segment) {
             self.acked = Some(segment.ack);

@@ -159,8 +159,23 @@ impl Decoder {
     #[inline(always)]
     pub fn packet(&mut self, packet: &Packet<'_>) {
         let at = At::of(packet, self.number + 1);
+        self.see(at);
+        // Not by `and_then`: where its closure is not inlined, all of the segment goes through memory.
+        let usual = match link::plain(packet.link, packet.captured) {
+            Some((ends, segment)) => self.usual(&ends, &segment),
+            None => None,
+        };
+        let kind = match usual {
+            Some(kind) => kind,
+            None => self.unusual(packet),
+        };
+        self.kinds[kind as usize] += 1;
+    }
+
+    #[inline(never)]
+    fn unusual(&mut self, packet: &Packet<'_>) -> Kind {
         let frame = link::dissect(packet.link, packet.captured, packet.wire_len);
-        self.dissected(&frame, at, (at.number, at.t_ns));
+        self.frame(&frame, self.number, packet.t_ns, packet.wire_len)
     }
 
     /// The same, dissected; of one that was put together, `first` is number and time of the first part.
@@ -177,7 +192,7 @@ impl Decoder {
         self.kinds[kind as usize] += 1;
     }
 
-    #[inline]
+    #[inline(always)]
     fn see(&mut self, at: At) {
         let At { number, t_ns, wire_len, captured, point } = at;
         self.packets += 1;
@@ -203,7 +218,9 @@ impl Decoder {
 
     fn frame(&mut self, frame: &Frame<'_>, first_frame: u32, first_ns: i64, wire_len: u32) -> Kind {
         match frame {
-            Frame::Tcp(ends, segment) => self.tcp(ends, segment, self.now_ns),
+            Frame::Tcp(ends, segment) => {
+                self.usual(ends, segment).unwrap_or_else(|| self.tcp(ends, segment, self.now_ns))
+            }
             Frame::Udp(ends, datagram) => self.udp(*ends, datagram, first_frame, first_ns, wire_len),
             Frame::Fragment(part) => {
                 let Some(whole) = self.fragments.take(part, self.number, self.now_ns) else {
@@ -642,3 +659,4 @@ mod contents;
 mod tcp;
 #[cfg(test)]
 mod tests;
+mod usual;

@@ -2,6 +2,7 @@
 
 use hashbrown::HashSet;
 
+use crate::call::Call;
 use crate::compound::Ranks;
 use crate::link::Addr;
 use crate::ops::Pairing;
@@ -9,7 +10,7 @@ use crate::place::{NO_CONN, Place, Row};
 use crate::plausible::Plausible;
 use crate::protocol::{AUTH_TLS, is_callback};
 use crate::results::parse_results;
-use crate::rpc::{Bad, parse_call, parse_reply};
+use crate::rpc::{Bad, parse_reply, read_call};
 use crate::unread::Unread;
 
 /// The two addresses of a connection, the lower one first.
@@ -112,32 +113,37 @@ impl<'a> Feed<'a> {
     }
 
     /// Take a message that begins with `bytes` (its XID first), first seen in `frame`.
+    #[inline(always)]
     pub fn message(&mut self, bytes: &[u8], frame: u32, t_ns: i64) -> Outcome {
-        let Some(direction) = bytes.get(4..8) else { return Outcome::Short };
-        match direction {
-            [0, 0, 0, 0] => match parse_call(bytes, self.ranks) {
-                Ok(call) => {
-                    self.flow.asks_tls |= call.flavor == AUTH_TLS;
-                    let at = self.place(frame, t_ns);
-                    self.tally.messages += 1;
-                    Outcome::Row(self.pairing.call(at, &call))
-                }
-                Err(Bad::Short) => Outcome::Short,
-                Err(Bad::NotRpc) => Outcome::NotRpc,
-            },
-            [0, 0, 0, 1] => match parse_reply(bytes) {
-                Ok(head) => {
-                    self.flow.is_tls |= head.starttls;
-                    let at = self.place(frame, t_ns);
-                    let results = bytes.get(head.results_at..).unwrap_or(&[]);
-                    self.tally.messages += 1;
-                    Outcome::Row(self.pairing.reply(at, &head, |key| parse_results(results, key)))
-                }
-                Err(Bad::Short) => Outcome::Short,
-                Err(Bad::NotRpc) => Outcome::NotRpc,
-            },
-            _ => Outcome::NotRpc,
+        let Some(&[_, _, _, _, 0, 0, 0, kind @ (0 | 1)]) = bytes.first_chunk() else {
+            return if bytes.len() < 8 { Outcome::Short } else { Outcome::NotRpc };
+        };
+        let read = if kind == 0 { self.call(bytes, frame, t_ns) } else { self.reply(bytes, frame, t_ns) };
+        match read {
+            Ok(row) => Outcome::Row(row),
+            Err(Bad::Short) => Outcome::Short,
+            Err(Bad::NotRpc) => Outcome::NotRpc,
         }
+    }
+
+    #[inline(always)]
+    fn call(&mut self, bytes: &[u8], frame: u32, t_ns: i64) -> Result<Row, Bad> {
+        let mut call = Call::default();
+        read_call(&mut call, bytes, self.ranks)?;
+        self.flow.asks_tls |= call.flavor == AUTH_TLS;
+        let at = self.place(frame, t_ns);
+        self.tally.messages += 1;
+        Ok(self.pairing.call(&at, &call))
+    }
+
+    #[inline(always)]
+    fn reply(&mut self, bytes: &[u8], frame: u32, t_ns: i64) -> Result<Row, Bad> {
+        let head = parse_reply(bytes)?;
+        self.flow.is_tls |= head.starttls;
+        let at = self.place(frame, t_ns);
+        let results = bytes.get(head.results_at..).unwrap_or(&[]);
+        self.tally.messages += 1;
+        Ok(self.pairing.reply(&at, &head, |key| parse_results(results, key)))
     }
 
     /// Has this connection shown RPC?
@@ -165,6 +171,7 @@ impl<'a> Feed<'a> {
         theirs.or(ours.map(|_| false))
     }
 
+    #[inline(always)]
     fn place(&mut self, frame: u32, t_ns: i64) -> Place {
         if self.flow.conn == NO_CONN {
             self.flow.conn = self.tally.connections.len() as u32;

@@ -60,7 +60,7 @@ pub struct Flow {
     last: [Print; 2],
     datagrams: Option<Box<[[Print; COPIES]; 2]>>,
     /// Made for the first segment with data: a capture may hold very many connections that have none.
-    copies: Option<Box<Copies>>,
+    pub copies: Option<Box<Copies>>,
 }
 
 impl Flow {
@@ -166,27 +166,58 @@ impl Flows {
     /// `held_bytes` is what all streams hold; it becomes less where connections are forgotten.
     #[inline]
     pub fn find(&mut self, ends: &Ends, is_udp: bool, t_ns: i64, held_bytes: &mut usize) -> Option<(usize, usize)> {
-        self.packets += 1;
-        let mixed = ends.sport ^ ends.dport.rotate_left(5) ^ (ends.src as u16).rotate_left(3) ^ ends.dst as u16;
-        let mixed = usize::from(mixed ^ mixed >> 10);
-        let slot = mixed & (self.recent.len() - 1);
-        match &self.recent[slot] {
-            Some(known) if known.ends == *ends && known.is_udp == is_udp => {
-                self.list[known.flow as usize].last_packet = self.packets;
-                return Some((known.flow as usize, usize::from(known.direction)));
+        match self.recent(ends, is_udp) {
+            Some((flow, direction)) => {
+                self.is_used(flow);
+                Some((flow, direction))
             }
-            _ => {}
+            None => self.find_again(*ends, is_udp, t_ns, held_bytes),
         }
-        let flow = self.look_up(*ends, is_udp, t_ns, held_bytes)?;
-        let found = &mut self.list[flow as usize];
-        found.last_packet = self.packets;
-        let direction = u8::from(found.first != *ends);
-        let slot = mixed & (self.recent.len() - 1);
-        self.recent[slot] = Some(Recent { ends: *ends, is_udp, direction, flow });
-        Some((flow as usize, usize::from(direction)))
+    }
+
+    /// The same, where it is one of the last ones; `is_used` is to be said of it then.
+    #[inline(always)]
+    pub fn recent(&self, ends: &Ends, is_udp: bool) -> Option<(usize, usize)> {
+        match &self.recent[self.slot(ends)] {
+            Some(known) if known.ends == *ends && known.is_udp == is_udp => {
+                Some((known.flow as usize, usize::from(known.direction)))
+            }
+            _ => None,
+        }
+    }
+
+    /// None of them is one of the last ones.
+    #[cfg(test)]
+    pub fn forget_recent(&mut self) {
+        self.recent.fill(None);
+    }
+
+    /// A packet of a flow.
+    #[inline(always)]
+    pub fn is_used(&mut self, flow: usize) {
+        self.packets += 1;
+        self.list[flow].last_packet = self.packets;
+    }
+
+    /// Where the flow of these ends is among the last ones.
+    #[inline(always)]
+    fn slot(&self, ends: &Ends) -> usize {
+        let mixed = ends.sport ^ ends.dport.rotate_left(5) ^ (ends.src as u16).rotate_left(3) ^ ends.dst as u16;
+        usize::from(mixed ^ mixed >> 10) & (self.recent.len() - 1)
     }
 
     #[cold]
+    fn find_again(&mut self, ends: Ends, is_udp: bool, t_ns: i64, held_bytes: &mut usize) -> Option<(usize, usize)> {
+        self.packets += 1;
+        let flow = self.look_up(ends, is_udp, t_ns, held_bytes)?;
+        let found = &mut self.list[flow as usize];
+        found.last_packet = self.packets;
+        let direction = u8::from(found.first != ends);
+        let slot = self.slot(&ends);
+        self.recent[slot] = Some(Recent { ends, is_udp, direction, flow });
+        Some((flow as usize, usize::from(direction)))
+    }
+
     fn look_up(&mut self, ends: Ends, is_udp: bool, t_ns: i64, held_bytes: &mut usize) -> Option<u32> {
         let (one, other) = ((ends.src, ends.sport), (ends.dst, ends.dport));
         let key = Key { low: one.min(other), high: one.max(other), is_udp };

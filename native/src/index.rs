@@ -20,6 +20,13 @@ struct Line {
     value: [u32; WIDTH],
 }
 
+impl Line {
+    #[inline]
+    fn is(&self, owner: u32, block: u32) -> bool {
+        self.block == block && self.owner == owner
+    }
+}
+
 /// Places of the newest lines, by owner and block; where two meet, the newer one has it.
 const NEWEST: usize = 1024;
 
@@ -39,20 +46,33 @@ enum Order {
 }
 
 /// The XIDs of one owner: in which order they count, the last one, and how many were near the one before.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Xids {
     order: Order,
     last: u32,
     near: u32,
     far: u32,
+    /// Its lines whose block is above that of any before, with that block: all of them where XIDs count up, and none has
+    /// to be hashed.
+    run: Vec<(u32, u32)>,
+}
+
+impl Xids {
+    /// A call with the next XID, as they count.
+    #[inline]
+    fn calls(&mut self, xid: u32) {
+        let is_near = is_near(self.last, xid);
+        (self.near, self.far) = (self.near + u32::from(is_near), self.far + u32::from(!is_near));
+        self.last = xid;
+    }
 }
 
 pub struct Index {
     /// In the order in which they came, so that those of calls under way are side by side.
     lines: Vec<Line>,
-    /// Numbers of `lines`: this table alone is read in no order.
+    /// Numbers of `lines` that are in no run: this table alone is read in no order.
     places: HashTable<u32>,
-    /// The same of the newest ones, which are in the processor's nearest cache: nearly all that is looked for.
+    /// Numbers of the newest ones, which are in the processor's nearest cache: nearly all that is looked for.
     newest: Vec<u32>,
     owners: Vec<Xids>,
     seed: u64,
@@ -79,13 +99,22 @@ impl Index {
     /// The line of a block of XIDs.
     #[inline]
     fn find(&self, owner: u32, block: u32) -> Option<usize> {
-        let is_it = |line: &Line| line.block == block && line.owner == owner;
         match self.newest.get(slot(owner, block)) {
-            Some(&at) if self.lines.get(at as usize).is_some_and(is_it) => return Some(at as usize),
-            _ => {}
+            Some(&at) if self.lines.get(at as usize).is_some_and(|line| line.is(owner, block)) => Some(at as usize),
+            _ => self.look_up(owner, block),
         }
-        let found = self.places.find(hash(self.seed, owner, block), |at| is_it(&self.lines[*at as usize]));
-        found.map(|at| *at as usize)
+    }
+
+    /// The same of one that is none of the newest.
+    fn look_up(&self, owner: u32, block: u32) -> Option<usize> {
+        let run = self.owners.get(owner as usize).map_or(&[][..], |known| &known.run);
+        if run.last().is_some_and(|last| block <= last.0) {
+            if let Ok(place) = run.binary_search_by_key(&block, |known| known.0) {
+                return Some(run[place].1 as usize);
+            }
+        }
+        let is_it = |at: &u32| self.lines[*at as usize].is(owner, block);
+        self.places.find(hash(self.seed, owner, block), is_it).map(|at| *at as usize)
     }
 
     /// The number, or `EMPTY`.
@@ -95,6 +124,39 @@ impl Index {
         self.find(owner, xid >> 3).map_or(EMPTY, |at| self.lines[at].value[xid as usize % WIDTH])
     }
 
+    /// The number of an XID; where it has none, `value` becomes that of a call, and the answer is None.
+    #[inline]
+    pub fn claim(&mut self, owner: u32, xid: u32, value: u32) -> Option<u32> {
+        let counted = match self.owners.get(owner as usize) {
+            Some(Xids { order: Order::AsSent, .. }) => xid,
+            Some(Xids { order: Order::Swapped, .. }) => xid.swap_bytes(),
+            _ => return self.claim_first(owner, xid, value),
+        };
+        let block = counted >> 3;
+        let at = match self.owners[owner as usize].run.last() {
+            Some((last, at)) if *last == block => *at as usize,
+            Some((last, _)) if *last < block => self.look_up(owner, block).unwrap_or_else(|| self.add(owner, block)),
+            _ => self.find(owner, block).unwrap_or_else(|| self.add(owner, block)),
+        };
+        let number = &mut self.lines[at].value[counted as usize % WIDTH];
+        if *number != EMPTY {
+            return Some(*number);
+        }
+        *number = value;
+        self.owners[owner as usize].calls(counted);
+        None
+    }
+
+    /// The same as long as it is not known how the owner counts.
+    #[cold]
+    fn claim_first(&mut self, owner: u32, xid: u32, value: u32) -> Option<u32> {
+        let found = self.get(owner, xid);
+        if found == EMPTY {
+            self.set(owner, xid, value);
+        }
+        (found != EMPTY).then_some(found)
+    }
+
     /// Set or replace the number of a call.
     #[inline]
     pub fn set(&mut self, owner: u32, xid: u32, value: u32) {
@@ -102,10 +164,7 @@ impl Index {
             self.decide(owner, xid);
         }
         let xid = self.counted(owner, xid);
-        let known = &mut self.owners[owner as usize];
-        let is_near = is_near(known.last, xid);
-        (known.near, known.far) = (known.near + u32::from(is_near), known.far + u32::from(!is_near));
-        known.last = xid;
+        self.owners[owner as usize].calls(xid);
         self.put(owner, xid, value);
     }
 
@@ -126,6 +185,7 @@ impl Index {
     pub fn renumber(&mut self, moved: impl Fn(u32) -> u32) {
         self.places = HashTable::new();
         self.newest = Vec::new();
+        self.owners.iter_mut().for_each(|known| known.run.clear());
         for line in std::mem::take(&mut self.lines) {
             for (at, value) in line.value.iter().enumerate().filter(|(_, value)| **value != EMPTY) {
                 let value = moved(*value);
@@ -136,18 +196,36 @@ impl Index {
         }
     }
 
+    #[inline]
     fn put(&mut self, owner: u32, counted: u32, value: u32) {
         let block = counted >> 3;
-        let at = self.find(owner, block).unwrap_or_else(|| {
-            self.lines.push(Line { owner, block, value: [EMPTY; WIDTH] });
-            let (lines, seed, at) = (&self.lines, self.seed, self.lines.len() - 1);
-            let rehash = |at: &u32| hash(seed, lines[*at as usize].owner, lines[*at as usize].block);
-            self.places.insert_unique(hash(seed, owner, block), at as u32, rehash);
-            self.newest.resize(NEWEST, u32::MAX);
-            self.newest[slot(owner, block)] = at as u32;
-            at
-        });
+        let at = self.find(owner, block).unwrap_or_else(|| self.add(owner, block));
         self.lines[at].value[counted as usize % WIDTH] = value;
+    }
+
+    /// A new line.
+    fn add(&mut self, owner: u32, block: u32) -> usize {
+        let at = self.lines.len() as u32;
+        self.lines.push(Line { owner, block, value: [EMPTY; WIDTH] });
+        self.newest.resize(NEWEST, u32::MAX);
+        self.newest[slot(owner, block)] = at;
+        if self.owners.len() <= owner as usize {
+            self.owners.resize(owner as usize + 1, Xids::default());
+        }
+        let run = &mut self.owners[owner as usize].run;
+        if run.last().is_none_or(|last| block > last.0) {
+            run.push((block, at));
+        } else {
+            self.place(at);
+        }
+        at as usize
+    }
+
+    /// Make a line be found that is in no run.
+    fn place(&mut self, at: u32) {
+        let (lines, seed) = (&self.lines, self.seed);
+        let hash_of = |at: &u32| hash(seed, lines[*at as usize].owner, lines[*at as usize].block);
+        self.places.insert_unique(hash_of(&at), at, hash_of);
     }
 
     fn decide(&mut self, owner: u32, xid: u32) {
@@ -160,6 +238,8 @@ impl Index {
                 // The one that is there already moves to where it is looked for from now on.
                 let value = self.get(owner, first);
                 self.put(owner, first, EMPTY);
+                // Lines of another order may lie above all that will come.
+                std::mem::take(&mut self.owners[owner as usize].run).into_iter().for_each(|(_, at)| self.place(at));
                 self.put(owner, first.swap_bytes(), value);
                 Order::Swapped
             }
@@ -199,16 +279,21 @@ mod tests {
         #[test]
         fn finds_what_was_set(
             owners in prop::collection::vec((0u32..4, 0u32..3, any::<u32>()), 1..4),
-            steps in prop::collection::vec((0usize..4, 0u32..40, 0u32..1000), 0..400),
+            steps in prop::collection::vec((0usize..4, 0u32..40, 0u32..1000, any::<bool>()), 0..400),
         ) {
             let mut index = Index::default();
             let mut model: HashMap<(u32, u32), u32> = HashMap::new();
-            for (which, step, value) in steps {
+            for (which, step, value, claims) in steps {
                 let (owner, order, base) = owners[which % owners.len()];
                 let counted = base.wrapping_add(step);
                 let xid = match order { 0 => counted, 1 => counted.swap_bytes(), _ => counted.wrapping_mul(0x9e37_79b9) };
-                index.set(owner, xid, value);
-                model.insert((owner, xid), value);
+                if claims {
+                    prop_assert_eq!(index.claim(owner, xid, value), model.get(&(owner, xid)).copied());
+                    model.entry((owner, xid)).or_insert(value);
+                } else {
+                    index.set(owner, xid, value);
+                    model.insert((owner, xid), value);
+                }
                 prop_assert_eq!(index.get(owner, xid.wrapping_add(1)), *model.get(&(owner, xid.wrapping_add(1))).unwrap_or(&EMPTY));
             }
             for ((owner, xid), value) in model {

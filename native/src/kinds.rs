@@ -17,27 +17,65 @@ pub struct Kind {
     pub ops: Vec<u16>,
 }
 
+impl Kind {
+    /// Is it that of a call, whose service is known?
+    fn is_of(&self, call: &Call<'_>, service: u32) -> bool {
+        (self.program, self.version, self.minor, self.op, self.service)
+            == (call.program, call.version, call.minor, call.op, service)
+            && self.ops == call.ops.as_slice()
+    }
+
+    fn key(&self) -> Key {
+        Key {
+            program: self.program,
+            version: self.version,
+            // Operations of a COMPOUND have numbers from 3 on.
+            procedure: if is_compound(self.program, self.version, COMPOUND) { self.op.min(COMPOUND) } else { self.op },
+            minor: self.minor,
+            service: self.service,
+        }
+    }
+}
+
 /// How many kinds are told apart by their list of operations; beyond it the list is left out.
 const KINDS_WITH_LISTS: usize = 4096;
 const MOST_KINDS: usize = i16::MAX as usize - 1;
+/// A power of 2.
+const RECENT: usize = 32;
 
 #[derive(Default)]
 pub struct Kinds {
     pub list: Vec<Kind>,
+    /// `Kind::key` of each of them.
+    keys: Vec<Key>,
     known: HashMap<Kind, i16>,
     /// NFSv3 procedures, the fast way; 0 is none, else one more than the kind.
     v3: [i16; 32],
+    /// Other kinds that were asked for last, so that most calls need no list of their own: by operation and length of it.
+    recent: [i16; RECENT],
 }
 
 impl Kinds {
     #[inline]
     pub fn of(&mut self, call: &Call<'_>) -> i16 {
-        let service = Key::from(call).service;
         let plain_v3 =
             call.program == NFS && call.version == 3 && call.op < 32 && call.gss.is_none() && call.flavor != NONE;
         if plain_v3 && self.v3[call.op as usize] != 0 {
             return self.v3[call.op as usize] - 1;
         }
+        let service = Key::from(call).service;
+        let place = (call.op as usize ^ call.ops.as_slice().len() << 2) % RECENT;
+        match self.list.get(self.recent[place] as usize) {
+            Some(kind) if kind.is_of(call, service) => self.recent[place],
+            _ => {
+                self.recent[place] = self.look_up(call, service, plain_v3);
+                self.recent[place]
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, call: &Call<'_>, service: u32, plain_v3: bool) -> i16 {
         let mut kind = Kind {
             program: call.program,
             version: call.version,
@@ -56,6 +94,7 @@ impl Kinds {
             return 0; // a capture made to have so many; what it says is wrong anyway
         }
         let row = self.list.len() as i16;
+        self.keys.push(kind.key());
         self.list.push(kind.clone());
         self.known.insert(kind, row);
         if plain_v3 {
@@ -69,16 +108,10 @@ impl Kinds {
         Kinds { list: self.list.clone(), ..Kinds::default() }
     }
 
-    pub fn key(&self, kind: i16) -> Key {
-        let kind = &self.list[kind as usize];
-        Key {
-            program: kind.program,
-            version: kind.version,
-            // Operations of a COMPOUND have numbers from 3 on.
-            procedure: if is_compound(kind.program, kind.version, COMPOUND) { kind.op.min(COMPOUND) } else { kind.op },
-            minor: kind.minor,
-            service: kind.service,
-        }
+    /// What replies to calls of a kind are read by.
+    #[inline]
+    pub fn key(&self, kind: i16) -> &Key {
+        &self.keys[kind as usize]
     }
 
     /// Do calls of two kinds ask for the same thing? None where their arguments decide.

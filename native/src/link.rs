@@ -149,41 +149,44 @@ impl<'a> View<'a> {
 /// Take `captured`, a frame of link type `link` (a LINKTYPE_ number) that had `wire` bytes, apart.
 #[inline]
 pub fn dissect(link: u16, captured: &[u8], wire: u32) -> Frame<'_> {
-    let found = if link == ETHERNET { plain(captured, wire) } else { None };
-    if let Some(found) = found {
-        return found;
+    if let Some((ends, segment)) = plain(link, captured) {
+        return Frame::Tcp(ends, segment);
     }
     frames::by_link(link, View { bytes: captured, wire: wire as usize }, DEPTH).unwrap_or(Frame::Other)
 }
 
-/// TCP over IPv4 over Ethernet with nothing in between, which nearly all packets are: the same as below, in one go.
-#[inline]
-fn plain(captured: &[u8], wire: u32) -> Option<Frame<'_>> {
-    let head: &[u8; 54] = captured.first_chunk()?;
-    let fragment = u16::from_be_bytes([head[20], head[21]]) & 0x3fff;
-    let header = usize::from(head[46] >> 4) * 4;
-    if (head[12], head[13], head[14], head[23], fragment) != (0x08, 0x00, 0x45, 6, 0) || header < 20 {
+/// TCP over IPv4 over Ethernet with nothing in between and its header whole, which nearly all packets are: the same as
+/// below, in one go.
+#[inline(always)]
+pub fn plain(link: u16, captured: &[u8]) -> Option<(Ends, Segment<'_>)> {
+    if link != ETHERNET {
         return None;
     }
-    let total = usize::from(u16::from_be_bytes([head[16], head[17]]));
-    let ip = if total == 0 { (wire as usize).checked_sub(14)? } else { total };
-    let len = ip.checked_sub(20 + header)?;
-    let captured = &captured[..captured.len().min(14 + ip)];
+    let head: &[u8; 54] = captured.first_chunk()?;
     let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     let half = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+    let fragment = half(20) & 0x3fff;
+    let is_plain = (half(12) ^ 0x0800) | u16::from(head[14] ^ 0x45) | u16::from(head[23] ^ 6) | fragment == 0;
+    let total = usize::from(half(16));
+    let header = usize::from(head[46] >> 4) * 4;
+    if !is_plain || total < 20 + header || header < 20 {
+        return None;
+    }
+    let raw = &captured[34..captured.len().min(14 + total)];
+    let (front, bytes) = raw.split_at_checked(header)?;
     let segment = Segment {
         seq: word(38),
         ack: word(42),
         flags: head[47],
         window: half(48),
-        options: captured.get(54..(34 + header).min(captured.len())).unwrap_or(&[]),
+        options: &front[20..],
         header: header as u8,
-        bytes: captured.get(34 + header..).unwrap_or(&[]),
-        len: len as u32,
+        bytes,
+        len: (total - 20 - header) as u32,
         ip_id: half(18),
-        raw: &captured[34..],
+        raw,
     };
-    Some(Frame::Tcp(Ends { src: mapped(word(26)), dst: mapped(word(30)), sport: half(34), dport: half(36) }, segment))
+    Some((Ends { src: mapped(word(26)), dst: mapped(word(30)), sport: half(34), dport: half(36) }, segment))
 }
 
 /// Take apart the payload of an IP packet that was put together from fragments.

@@ -59,59 +59,66 @@ fn owner(conn: i32, way: i8) -> u32 {
 
 impl Pairing {
     /// Take a call whose header was seen.
-    pub fn call(&mut self, at: Place, call: &Call<'_>) -> Row {
+    #[inline]
+    pub fn call(&mut self, at: &Place, call: &Call<'_>) -> Row {
         let kind = self.kinds.of(call);
         self.saw(at);
         let owner = owner(at.conn as i32, at.direction as i8);
-        match self.find(owner, call.xid) {
-            Some(entry) if entry & ORPHAN != 0 => {
-                let orphan = (entry & !ORPHAN) as usize;
-                let answered = self.loose.op[orphan];
-                if answered >= 0 && self.is_sent_again(answered as usize, at, call, kind) {
-                    // Call and reply were both sent again.
-                    self.loose.state[orphan] = State::Retransmitted as i8;
-                    self.index.set(owner, call.xid, answered as u32);
-                    return self.call(at, call);
-                }
-                let late_ns = self.loose.first_ns[orphan] - at.t_ns;
-                let adopts = self.loose.state[orphan] == State::NoCall as i8
-                    && (self.loose.first_frame[orphan] as u32 > at.frame || (0..COPY_NS).contains(&late_ns));
-                let row = self.new_op(at, call, kind);
-                if adopts {
-                    self.ops.adopt(row, orphan, &self.loose);
-                    self.loose.state[orphan] = State::Paired as i8;
-                    self.loose.op[orphan] = row as i32;
-                }
-                self.index.set(owner, call.xid, row);
-                Row::Call(row)
-            }
-            Some(row) if self.is_sent_again(row as usize, at, call, kind) => {
-                let is_copy = at.may_be_copy && at.t_ns - self.ops.t0[row as usize] < COPY_NS;
-                let state = if is_copy { State::DuplicateFrame } else { State::Retransmitted };
-                if !is_copy {
-                    let sends = &mut self.ops.transmissions[row as usize];
-                    *sends = sends.saturating_add(1);
-                }
-                Row::Loose(self.loose.push(at, call.xid, false, kind, state, row as i32))
-            }
-            earlier => {
-                let row = self.new_op(at, call, kind);
-                if earlier.is_some_and(|op| self.is_acknowledged(op as usize, at)) {
-                    *self.reused.entry(at.conn).or_default() += 1;
-                }
-                if let Some(earlier) = earlier.filter(|op| self.ops.t2[*op as usize] == -1) {
-                    self.superseded.insert(row, earlier);
-                }
-                if let Some(earlier) = earlier.filter(|op| self.ops.reply_first_frame[*op as usize] > at.frame as i32) {
-                    // This call was in the capture before that reply, and only held up by a hole: the answer is its.
-                    self.ops.hand_on(earlier as usize, row as usize);
-                    self.reply_ends[row as usize] = std::mem::take(&mut self.reply_ends[earlier as usize]);
-                    self.handed_on.insert(earlier, row);
-                }
-                self.index.set(owner, call.xid, row);
-                Row::Call(row)
-            }
+        match self.index.claim(owner, call.xid, self.ops.t0.len() as u32) {
+            Some(entry) => self.call_with_known_xid(at, call, kind, (owner, entry)),
+            None => Row::Call(self.new_op(at, call, kind)),
         }
+    }
+
+    /// Of its XID something was seen before: `entry` of the index of `owner`.
+    #[inline(never)]
+    fn call_with_known_xid(&mut self, at: &Place, call: &Call<'_>, kind: i16, (owner, entry): (u32, u32)) -> Row {
+        if entry & ORPHAN != 0 {
+            let orphan = (entry & !ORPHAN) as usize;
+            let answered = self.loose.op[orphan];
+            if answered >= 0 && self.is_sent_again(answered as usize, at, call, kind) {
+                // Call and reply were both sent again.
+                self.loose.state[orphan] = State::Retransmitted as i8;
+                self.index.set(owner, call.xid, answered as u32);
+                return self.call(at, call);
+            }
+            let late_ns = self.loose.first_ns[orphan] - at.t_ns;
+            let adopts = self.loose.state[orphan] == State::NoCall as i8
+                && (self.loose.first_frame[orphan] as u32 > at.frame || (0..COPY_NS).contains(&late_ns));
+            let row = self.new_op(at, call, kind);
+            if adopts {
+                self.ops.adopt(row, orphan, &self.loose);
+                self.loose.state[orphan] = State::Paired as i8;
+                self.loose.op[orphan] = row as i32;
+            }
+            self.index.set(owner, call.xid, row);
+            return Row::Call(row);
+        }
+        let earlier = entry as usize;
+        if self.is_sent_again(earlier, at, call, kind) {
+            let is_copy = at.may_be_copy && at.t_ns - self.ops.t0[earlier] < COPY_NS;
+            let state = if is_copy { State::DuplicateFrame } else { State::Retransmitted };
+            if !is_copy {
+                let sends = &mut self.ops.transmissions[earlier];
+                *sends = sends.saturating_add(1);
+            }
+            return Row::Loose(self.loose.push(at, call.xid, false, kind, state, entry as i32));
+        }
+        let row = self.new_op(at, call, kind);
+        if self.is_acknowledged(earlier, at) {
+            *self.reused.entry(at.conn).or_default() += 1;
+        }
+        if self.ops.t2[earlier] == -1 {
+            self.superseded.insert(row, entry);
+        }
+        if self.ops.reply_first_frame[earlier] > at.frame as i32 {
+            // This call was in the capture before that reply, and only held up by a hole: the answer is its.
+            self.ops.hand_on(earlier, row as usize);
+            self.reply_ends[row as usize] = std::mem::take(&mut self.reply_ends[earlier]);
+            self.handed_on.insert(entry, row);
+        }
+        self.index.set(owner, call.xid, row);
+        Row::Call(row)
     }
 
     /// The message that went to `row` has so many bytes, its record mark included, and ends there (`Place::acked`).
@@ -125,37 +132,37 @@ impl Pairing {
     }
 
     /// Take a reply; `results` reads what it says, given what was called.
-    pub fn reply(&mut self, at: Place, head: &ReplyHead, results: impl FnOnce(&Key) -> Results) -> Row {
+    #[inline]
+    pub fn reply(&mut self, at: &Place, head: &ReplyHead, results: impl FnOnce(&Key) -> Results) -> Row {
         self.saw(at);
         let owner = owner(at.conn as i32, 1 - at.direction as i8);
-        let entry = self.find(owner, head.xid);
-        match entry {
-            Some(row) if row & ORPHAN == 0 => {
-                let Some(row) = self.called_before(row, at.frame) else {
-                    return Row::Loose(self.loose.push(at, head.xid, true, -1, State::NoCall, -1));
-                };
-                if at.is_early && self.ops.t2[row as usize] != -1 {
-                    return self.orphan(at, owner, head.xid, row as i32); // its call may be one that a hole holds up
-                }
-                if self.ops.t2[row as usize] == -1 {
-                    self.ops.answer(row as usize, at, accept(head.accept));
-                    if head.accept == Accept::Success {
-                        let found = results(&self.kinds.key(self.ops.kind[row as usize]));
-                        self.answered(row, at.t_ns, &found);
-                    }
-                    return Row::Reply(row);
-                }
-                let is_copy = at.may_be_copy && at.t_ns - self.ops.t2[row as usize] < COPY_NS;
-                let state = if is_copy { State::DuplicateFrame } else { State::Retransmitted };
-                Row::Loose(self.loose.push(at, head.xid, true, -1, state, row as i32))
+        let Some(row) = self.find(owner, head.xid).filter(|entry| *entry & ORPHAN == 0) else {
+            return self.orphan(at, owner, head.xid, -1);
+        };
+        let Some(row) = self.called_before(row, at.frame) else {
+            return Row::Loose(self.loose.push(at, head.xid, true, -1, State::NoCall, -1));
+        };
+        let op = row as usize;
+        if self.ops.t2[op] == -1 {
+            self.ops.answer(op, at, accept(head.accept));
+            if head.accept == Accept::Success {
+                let found = results(self.kinds.key(self.ops.kind[op]));
+                self.answered(row, at.t_ns, &found);
             }
-            _ => self.orphan(at, owner, head.xid, -1),
+            return Row::Reply(row);
         }
+        if at.is_early {
+            return self.orphan(at, owner, head.xid, row as i32); // its call may be one that a hole holds up
+        }
+        let is_copy = at.may_be_copy && at.t_ns - self.ops.t2[op] < COPY_NS;
+        let state = if is_copy { State::DuplicateFrame } else { State::Retransmitted };
+        Row::Loose(self.loose.push(at, head.xid, true, -1, state, row as i32))
     }
 
     /// The op that a reply in `frame` can belong to: `row`, or an unanswered one with its XID before it.
     ///
     /// A reply that waited behind a hole may come up when its XID is in use again.
+    #[inline]
     fn called_before(&self, mut row: u32, frame: u32) -> Option<u32> {
         while self.ops.call_first_frame[row as usize] > frame as i32 {
             row = *self.superseded.get(&row)?;
@@ -164,12 +171,14 @@ impl Pairing {
     }
 
     /// A reply without a call so far, or to op `answered` once more.
-    fn orphan(&mut self, at: Place, owner: u32, xid: u32, answered: i32) -> Row {
+    #[cold]
+    fn orphan(&mut self, at: &Place, owner: u32, xid: u32, answered: i32) -> Row {
         let row = self.loose.push(at, xid, true, -1, State::NoCall, answered);
         self.index.set_reply(owner, xid, row | ORPHAN);
         Row::Loose(row)
     }
 
+    #[inline]
     fn answered(&mut self, row: u32, t_ns: i64, found: &Results) {
         self.ops.status[row as usize] = i16::try_from(found.status).unwrap_or(-1);
         if let Some(sequence) = &found.sequence {
@@ -241,7 +250,8 @@ impl Pairing {
         Some(self.index.get(owner, xid)).filter(|entry| *entry != EMPTY)
     }
 
-    fn saw(&mut self, at: Place) {
+    #[inline]
+    fn saw(&mut self, at: &Place) {
         let conn = at.conn as usize;
         if conn >= self.seen.len() {
             self.seen.resize(conn + 1, (i64::MAX, i64::MIN));
@@ -250,7 +260,8 @@ impl Pairing {
         *range = (range.0.min(at.t_ns), range.1.max(at.t_ns));
     }
 
-    fn new_op(&mut self, at: Place, call: &Call<'_>, kind: i16) -> u32 {
+    #[inline]
+    fn new_op(&mut self, at: &Place, call: &Call<'_>, kind: i16) -> u32 {
         let row = self.ops.push(at, call, kind);
         self.callers.push_row(Caller { uid: call.uid });
         self.reply_ends.push(0);

@@ -183,7 +183,9 @@ impl Recent {
         if self.messages.len() < RECENT {
             self.messages.push(message);
         } else {
-            self.messages[self.oldest] = message;
+            // One by one: to copy them as one would wait for all to be in memory.
+            let oldest = &mut self.messages[self.oldest];
+            (oldest.start, oldest.end, oldest.row) = (start, end, row);
             self.oldest = (self.oldest + 1) % RECENT;
         }
         if !self.waiting.is_empty() {

@@ -3,7 +3,7 @@
 //!
 //! The bytes may end anywhere. What they do not reach is unknown; what they do is not changed by what would follow.
 
-use crate::call::{Call, Gss, NONE, OpList, Target};
+use crate::call::{Call, Gss, NONE};
 use crate::compound::{self, Ranks};
 use crate::nfs;
 use crate::protocol::{AUTH_NONE, AUTH_SYS, LONGEST_AUTH, MOUNT, NFS, RPCSEC_GSS, message};
@@ -54,44 +54,46 @@ pub enum Bad {
 
 /// What a call says; `ranks` find the main operation of a COMPOUND.
 pub fn parse_call<'a>(bytes: &'a [u8], ranks: &Ranks) -> Result<Call<'a>, Bad> {
-    let mut xdr = Xdr::new(bytes);
-    let mut word = || xdr.u32().ok_or(Bad::Short);
-    let xid = word()?;
-    if word()? != message::CALL || word()? != RPC_VERSION {
-        return Err(Bad::NotRpc);
-    }
-    let (program, version, procedure) = (word()?, word()?, word()?);
-    let mut call = Call {
-        xid,
-        program,
-        version,
-        procedure,
-        flavor: NONE,
-        gss: None,
-        uid: NONE,
-        op: procedure,
-        minor: NONE,
-        fh: NONE,
-        target: Target::default(),
-        ops: OpList::default(),
-        sequence: None,
-        create_session: None,
-        arguments: &[],
-    };
-    if let Some(mut arguments) = arguments(&mut call, xdr)? {
-        call.arguments = arguments.rest();
-        // Arguments that end too early leave unknown what they would have said: that is no failure.
-        let _ = match program {
-            NFS if version == 2 || version == 3 => nfs::arguments(&mut call, &mut arguments),
-            MOUNT => nfs::mount_arguments(&mut call, &mut arguments),
-            _ if call.is_compound() => compound::arguments(&mut call, &mut arguments, ranks),
-            _ => None,
-        };
-    }
+    let mut call = Call::default();
+    read_call(&mut call, bytes, ranks)?;
     Ok(call)
 }
 
+/// The same into a `call` that says nothing yet: to move one costs as much as to read it.
+#[inline]
+pub(crate) fn read_call<'a>(call: &mut Call<'a>, bytes: &'a [u8], ranks: &Ranks) -> Result<(), Bad> {
+    let mut xdr = Xdr::new(bytes);
+    let Some([xid, kind, version, words @ ..]) = xdr.words::<6>() else { return Err(short_call(bytes)) };
+    if kind != message::CALL || version != RPC_VERSION {
+        return Err(Bad::NotRpc);
+    }
+    (call.xid, [call.program, call.version, call.procedure]) = (xid, words);
+    call.op = call.procedure;
+    if let Some(mut arguments) = arguments(call, xdr)? {
+        call.arguments = arguments.rest();
+        // Arguments that end too early leave unknown what they would have said: that is no failure.
+        let _ = match call.program {
+            NFS if call.version == 2 || call.version == 3 => nfs::arguments(call, &mut arguments),
+            MOUNT => nfs::mount_arguments(call, &mut arguments),
+            _ if call.is_compound() => compound::arguments(call, &mut arguments, ranks),
+            _ => None,
+        };
+    }
+    Ok(())
+}
+
+/// Why bytes that end before the procedure are no call.
+#[cold]
+fn short_call(bytes: &[u8]) -> Bad {
+    let mut xdr = Xdr::new(bytes);
+    let _ = xdr.u32();
+    let says_other = |word: Option<u32>, expected| word.is_some_and(|word| word != expected);
+    let is_other = says_other(xdr.u32(), message::CALL) || says_other(xdr.u32(), RPC_VERSION);
+    if is_other { Bad::NotRpc } else { Bad::Short }
+}
+
 /// Read credential and verifier into `call`: the arguments, where they are reached and can be read.
+#[inline]
 fn arguments<'a>(call: &mut Call<'a>, mut xdr: Xdr<'a>) -> Result<Option<Xdr<'a>>, Bad> {
     let Some(credential) = authenticator(&mut xdr)? else {
         return Ok(None);
@@ -133,8 +135,9 @@ struct Authenticator<'a> {
 }
 
 /// A credential or verifier (`opaque_auth`, RFC 5531 section 8.2); `None` where flavor and length were not captured.
+#[inline]
 fn authenticator<'a>(xdr: &mut Xdr<'a>) -> Result<Option<Authenticator<'a>>, Bad> {
-    let (Some(flavor), Some(length)) = (xdr.u32(), xdr.u32()) else {
+    let Some([flavor, length]) = xdr.words() else {
         return Ok(None);
     };
     if length > LONGEST_AUTH {
@@ -160,10 +163,11 @@ fn uid(body: &[u8]) -> Option<u32> {
 }
 
 /// The header of a reply.
+#[inline]
 pub fn parse_reply(bytes: &[u8]) -> Result<ReplyHead, Bad> {
     let mut xdr = Xdr::new(bytes);
-    let xid = xdr.u32().ok_or(Bad::Short)?;
-    if xdr.u32().ok_or(Bad::Short)? != message::REPLY {
+    let [xid, kind] = xdr.words().ok_or(Bad::Short)?;
+    if kind != message::REPLY {
         return Err(Bad::NotRpc);
     }
     let mut head = ReplyHead {
@@ -183,6 +187,7 @@ pub fn parse_reply(bytes: &[u8]) -> Result<ReplyHead, Bad> {
     Ok(head)
 }
 
+#[inline]
 fn accepted(head: &mut ReplyHead, mut xdr: Xdr<'_>) -> Result<(), Bad> {
     let Some(verifier) = authenticator(&mut xdr)? else {
         return Ok(());

@@ -151,6 +151,8 @@ pub struct Stream {
     unread: Open,
     /// The message that is being read is such a one, though its length is known.
     is_unread: bool,
+    /// Something waits behind a hole (`Buffers::held`): here, for it is asked of both directions with each packet.
+    holds: bool,
     buffers: Option<Box<Buffers>>,
     pub lost_ranges: u32,
     pub lost_bytes: u64,
@@ -187,6 +189,7 @@ impl Default for Stream {
             taken_ns: i64::MIN,
             unread: Open::default(),
             is_unread: false,
+            holds: false,
             buffers: None,
             lost_ranges: 0,
             lost_bytes: 0,
@@ -309,6 +312,35 @@ impl Stream {
         self.out_of_order(piece, feed)
     }
 
+    /// Is `seq` the number of the next byte, where nothing waits and no FIN was seen?
+    #[inline(always)]
+    pub fn goes_on(&self, seq: u32) -> bool {
+        self.started && !self.holds && self.fin.is_none() && seq == self.next as u32
+    }
+
+    /// As `segment`, of one that `goes_on`, where all of its bytes lie within a message of which no more is read; false
+    /// where they do not, and nothing was done.
+    #[inline(always)]
+    pub fn takes_body(&mut self, len: u32, frame: u32, t_ns: i64) -> bool {
+        self.doubted = false;
+        let end = self.next + u64::from(len);
+        let is_body = self.phase == Phase::Body && end < self.fragment_end && !self.collects;
+        if is_body {
+            (self.next, self.high) = (end, self.high.max(end));
+            self.taken_ns = t_ns;
+            self.saw(frame, t_ns);
+        }
+        is_body
+    }
+
+    /// As `segment`, of one that `goes_on`, with `len` bytes of which `bytes` were captured.
+    #[inline(always)]
+    pub fn takes_next(&mut self, bytes: &[u8], len: u32, frame: u32, t_ns: i64, feed: &mut Feed<'_>) {
+        let (start, end) = (self.next, self.next + u64::from(len));
+        self.high = self.high.max(end);
+        self.take(Piece { start, end, bytes, frame, t_ns }, feed);
+    }
+
     /// A FIN.
     #[cold]
     pub fn fin_comes(&mut self, segment: &Segment<'_>) {
@@ -364,7 +396,7 @@ impl Stream {
     /// Does anything wait behind a hole?
     #[inline(always)]
     pub fn has_held(&self) -> bool {
-        self.buffers.as_ref().is_some_and(|buffers| !buffers.held.is_empty())
+        self.holds
     }
 
     /// How many messages begin in what a segment repeats, as far back as is remembered.
@@ -497,6 +529,7 @@ impl Stream {
             rest = rest.from(rest.end.min(end));
             at += 1;
         }
+        self.holds = !buffers.held.is_empty();
     }
 
     /// Take what is held and joins on.
@@ -504,6 +537,7 @@ impl Stream {
         while self.first_held().is_some_and(|start| start <= self.next) {
             let Some(buffers) = &mut self.buffers else { return };
             let held = buffers.held.remove(0);
+            self.holds = !buffers.held.is_empty();
             buffers.held_bytes -= held.bytes.len();
             feed.tally.held_bytes -= held.bytes.len();
             if held.end > self.next {
@@ -511,7 +545,7 @@ impl Stream {
                 self.take(Piece { start, end, bytes, frame, t_ns }.from(self.next), feed);
             }
         }
-        if self.buffers.as_ref().is_some_and(|buffers| buffers.held.is_empty()) {
+        if !self.holds {
             self.waited = 0;
         }
     }

@@ -3,6 +3,7 @@
 //! Null is -1, in unsigned columns 2^32 - 1 (`call::NONE`). Times are ns since 1970, frames 1-based.
 
 /// A column that leaves, whatever its type.
+#[cfg_attr(test, derive(PartialEq, Debug))]
 pub enum Values {
     I8(Vec<i8>),
     I16(Vec<i16>),

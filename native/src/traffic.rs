@@ -232,7 +232,7 @@ impl Traffic {
     }
 
     /// The other side has acknowledged up to `acked`.
-    #[inline]
+    #[inline(always)]
     pub fn acknowledged(&mut self, acked: u64, t_ns: i64) {
         if let Some((_, since_ns)) = self.sample.filter(|(end, _)| acked >= *end) {
             let rtt_ns = t_ns - since_ns;

@@ -148,11 +148,16 @@ impl Way {
         let t_ns = seen.t_ns;
         let silent_ns = t_ns.wrapping_sub(self.last_ns) as u64; // huge in front of the first, and where time goes back
         let is_usual = silent_ns < IN_MESSAGE_NS && seen.went == Went::New && seen.start == self.high;
-        if !is_usual && !self.goes_on(all(), out) {
-            return;
+        if is_usual || self.goes_on(all(), out) {
+            self.sent(seen);
         }
+    }
+
+    /// Data went out that were no probe.
+    #[inline(always)]
+    fn sent(&mut self, seen: Glance) {
         self.high = self.high.max(seen.start + u64::from(seen.len));
-        self.last_ns = t_ns;
+        self.last_ns = seen.t_ns;
         self.last_len = seen.len;
         self.under_way = self.under_way_now();
         self.window_begin = self.window;
@@ -161,7 +166,7 @@ impl Way {
         self.done_ns = i64::MAX;
         self.ended = Ended::Nothing;
         self.heard_data = false;
-        self.memory.push(seen.start, seen.len, t_ns, self.acked);
+        self.memory.push(seen.start, seen.len, seen.t_ns, self.acked);
     }
 
     /// Windows are below 2^30, so that no sender has more than that under way.
@@ -266,14 +271,7 @@ impl Way {
             return; // overtaken, so its window is old, too
         }
         if ack > self.acked {
-            self.acked = ack;
-            self.duplicates = 0;
-            if seen.len == 0 {
-                self.heard(t_ns, Ended::Ack);
-            }
-            if ack >= self.high && self.done_ns == i64::MAX {
-                self.done_ns = t_ns;
-            }
+            self.hears_ack(seen, ack);
         } else if seen.len == 0 {
             self.hears_again(all());
         }
@@ -282,6 +280,19 @@ impl Way {
         }
         self.window = u32::from(seen.window);
         self.window_least = self.window_least.min(self.window);
+    }
+
+    /// One that covers more.
+    #[inline(always)]
+    fn hears_ack(&mut self, seen: Glance, ack: u64) {
+        self.acked = ack;
+        self.duplicates = 0;
+        if seen.len == 0 {
+            self.heard(seen.t_ns, Ended::Ack);
+        }
+        if ack >= self.high && self.done_ns == i64::MAX {
+            self.done_ns = seen.t_ns;
+        }
     }
 
     #[cold]
@@ -349,7 +360,7 @@ impl Waits {
     }
 
     /// The next packet of the connection.
-    fn packet(&mut self, seen: &Seen<'_>, out: &mut Pauses) {
+    pub fn packet(&mut self, seen: &Seen<'_>, out: &mut Pauses) {
         let Seen { start, len, ack, window, went, place: Place { direction, t_ns, .. }, .. } = *seen;
         self.glance(Glance { direction, t_ns, start, len, ack, window, went }, || *seen, out);
     }
@@ -370,6 +381,33 @@ impl Waits {
             own.probes(all(), out);
         }
         other.hears(seen, all);
+    }
+
+    /// The same of a packet with an ACK, an open window and new bytes, if any, that ends no pause and says nothing once
+    /// more; false where it may, and nothing was done.
+    #[inline(always)]
+    pub fn usual(&mut self, seen: Glance, ack: u64) -> bool {
+        let Some([forward, backward]) = self.ways.as_deref_mut() else { return false };
+        let (own, other) = if seen.direction == 0 { (forward, backward) } else { (backward, forward) };
+        let is_usual = if seen.len > 0 {
+            (seen.t_ns.wrapping_sub(own.last_ns) as u64) < IN_MESSAGE_NS && seen.start == own.high && ack >= other.acked
+        } else {
+            own.window != 0 && ack > other.acked
+        };
+        if !is_usual {
+            return false;
+        }
+        if seen.len > 0 {
+            own.sent(seen);
+            other.heard(seen.t_ns, Ended::Data);
+            other.heard_data = true;
+        }
+        if ack > other.acked {
+            other.hears_ack(seen, ack);
+        }
+        other.window = u32::from(seen.window);
+        other.window_least = other.window_least.min(other.window);
+        true
     }
 
     /// What both directions wait for now; of each the position of its first byte, and when the other was last heard of.

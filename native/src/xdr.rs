@@ -29,6 +29,18 @@ impl<'a> Xdr<'a> {
         self.array().map(u32::from_be_bytes)
     }
 
+    /// So many of them, in one go.
+    #[inline]
+    pub fn words<const N: usize>(&mut self) -> Option<[u32; N]> {
+        let (head, rest) = self.0.split_at_checked(4 * N)?;
+        self.0 = rest;
+        let mut words = [0; N];
+        for (word, bytes) in words.iter_mut().zip(head.chunks_exact(4)) {
+            *word = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        }
+        Some(words)
+    }
+
     /// An unsigned hyper integer.
     #[inline]
     pub fn u64(&mut self) -> Option<u64> {

@@ -46,7 +46,7 @@ enum Lengths {
 pub struct Pcap {
     variant: Variant,
     lengths: Lengths,
-    link: u16,
+    pub link: u16,
     longest: u32,
 }
 
@@ -95,5 +95,19 @@ impl Pcap {
         let t_ns = i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * unit_ns;
         let start = source.take(length) + record;
         Ok(Record { time: Time::Ns(t_ns), link: self.link, start, captured, wire, interface: 0, id: 0 })
+    }
+
+    /// The same where the next packet is held and has its lengths in order: its time, both lengths, and the bytes taken
+    /// up. None, and nothing is taken, where it takes more to tell.
+    #[inline(always)]
+    pub fn held(&self, held: &[u8]) -> Option<(i64, u32, u32, usize)> {
+        let Variant { order, unit_ns, record, .. } = self.variant;
+        let head: &[u8; 16] = held.first_chunk()?;
+        let (seconds, fraction) = (order.u32(head, 0), order.u32(head, 4));
+        let (captured, wire) = (order.u32(head, 8), order.u32(head, 12));
+        let length = record + captured as usize;
+        let is_usual = matches!(self.lengths, Lengths::InOrder) && captured <= wire && captured <= self.longest;
+        let t_ns = i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * unit_ns;
+        (is_usual && length <= held.len()).then_some((t_ns, captured, wire, record))
     }
 }

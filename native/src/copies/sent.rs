@@ -6,7 +6,7 @@ use crate::traffic::each_option;
 /// Flags that all pieces of a packet have.
 const TELLING: u8 = SYN | RST | ACK;
 /// The options of nearly all packets begin so: two bytes of nothing in front of the timestamps.
-pub const PLAIN: [u8; 4] = [1, 1, TIMESTAMPS, 10];
+const PLAIN: [u8; 4] = [1, 1, TIMESTAMPS, 10];
 const TIMESTAMPS: u8 = 8;
 const SACK: u8 = 5;
 
@@ -61,17 +61,24 @@ impl Sent {
     }
 }
 
-/// Timestamp of a segment, 0 where it has none, and what its other options say, in short.
+/// Are there no options but timestamps, if any?
+#[inline(always)]
+pub fn is_plain(options: &[u8]) -> bool {
+    options.is_empty() || (options.len() == 12 && options.first_chunk() == Some(&PLAIN))
+}
+
+/// Timestamp of options that are plain, 0 where there is none, and what else they say, in short.
+#[inline(always)]
+pub fn plain_options_of(options: &[u8]) -> (u32, u32) {
+    let word =
+        |at: usize| options.get(at..at + 4).map_or(0, |word| u32::from_be_bytes(word.try_into().unwrap_or_default()));
+    (word(4), word(8))
+}
+
+/// The same of any.
 #[inline]
 pub fn options_of(segment: &Segment<'_>) -> (u32, u32) {
-    match <[u8; 12]>::try_from(segment.options) {
-        Ok(all) if all[..4] == PLAIN => {
-            let word = |at: usize| u32::from_be_bytes([all[at], all[at + 1], all[at + 2], all[at + 3]]);
-            (word(4), word(8))
-        }
-        _ if segment.options.is_empty() => (0, 0),
-        _ => other_options(segment.options),
-    }
+    if is_plain(segment.options) { plain_options_of(segment.options) } else { other_options(segment.options) }
 }
 
 #[cold]

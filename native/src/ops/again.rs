@@ -14,7 +14,7 @@ pub(super) const LEAST_TIMER_NS: i64 = 50_000_000;
 pub(super) const ENOUGH_REUSED: u32 = 8;
 
 impl Pairing {
-    pub(super) fn is_sent_again(&self, row: usize, at: Place, call: &Call<'_>, kind: i16) -> bool {
+    pub(super) fn is_sent_again(&self, row: usize, at: &Place, call: &Call<'_>, kind: i16) -> bool {
         let ops = &self.ops;
         let same = self.asks_the_same(row, kind, call.target.offset, call.target.size, call.fh);
         if !same || ops.t2[row] == -1 {
@@ -34,7 +34,7 @@ impl Pairing {
     /// What RPC sends again was sent before the answer arrived, by a timer that takes its time. So a call is another one
     /// where it comes sooner, and over TCP acknowledges the answer, too. It may acknowledge the answer, after a
     /// timer's time, without having seen it, where it waited in the socket or was lost in front of the tap.
-    fn is_used_again(&self, row: usize, at: Place) -> bool {
+    fn is_used_again(&self, row: usize, at: &Place) -> bool {
         let ops = &self.ops;
         let since_ns = at.t_ns - ops.t0[row];
         let is_soon = ops.transmissions[row] == 1 && since_ns < LEAST_TIMER_NS;
@@ -46,7 +46,7 @@ impl Pairing {
     }
 
     /// Had the sender of a call acknowledged, not long after it came, the answer to `row` on this TCP connection?
-    pub(super) fn is_acknowledged(&self, row: usize, at: Place) -> bool {
+    pub(super) fn is_acknowledged(&self, row: usize, at: &Place) -> bool {
         let (ops, end) = (&self.ops, self.reply_ends[row]);
         let is_here = ops.t2[row] != -1 && ops.t2[row] >= at.since_ns && at.t_ns - ops.t3[row] < LATE_RETRANSMISSION_NS;
         is_here && end != 0 && at.acked.is_some_and(|acked| acked.wrapping_sub(end) as i32 >= 0)

@@ -274,13 +274,13 @@ fn pair(all: &[Message]) -> Pairing {
                 let seen = if handle.is_some() { bytes.len() } else { 40 };
                 let call = parse_call(&bytes[..seen], ranks()).unwrap();
                 assert_eq!(call.fh != NONE, handle.is_some());
-                pairing.call(place, &call)
+                pairing.call(&place, &call)
             }
             None => {
                 let bytes = reply(one.xid, &[]);
                 let head = parse_reply(&bytes).unwrap();
                 let results = &bytes[head.results_at..];
-                pairing.reply(place, &head, |key| crate::results::parse_results(results, key))
+                pairing.reply(&place, &head, |key| crate::results::parse_results(results, key))
             }
         };
         pairing.measured(row, 100, 1 + number as u32);

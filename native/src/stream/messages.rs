@@ -8,6 +8,8 @@ use crate::unread::Bytes;
 
 /// Bytes of a message that are looked at: its header and arguments up to what names it.
 const HEAD: usize = 1024;
+/// Bytes of a record mark.
+const MARK: u64 = 4;
 /// Longer messages do not exist: NFS reads and writes at most a few MiB at once.
 const LONGEST: u32 = 64 << 20;
 /// Visible bytes from which on a reply is believed in a stream that has shown no RPC yet: all up to accept_stat.
@@ -48,13 +50,14 @@ impl Stream {
     }
 
     /// The last of a message's bytes is the one in the latest frame.
-    #[inline]
-    fn saw(&mut self, piece: Piece<'_>) {
-        if piece.frame >= self.last_frame {
-            (self.last_frame, self.last_ns) = (piece.frame, piece.t_ns);
+    #[inline(always)]
+    pub(super) fn saw(&mut self, frame: u32, t_ns: i64) {
+        if frame >= self.last_frame {
+            (self.last_frame, self.last_ns) = (frame, t_ns);
         }
     }
 
+    #[inline]
     pub(super) fn finish(&mut self, feed: &mut Feed<'_>) {
         if self.end_unknown {
             self.ends(feed);
@@ -84,15 +87,36 @@ impl Stream {
     }
 
     /// Take a piece that begins at `next`.
+    #[inline(always)]
     pub(super) fn take(&mut self, piece: Piece<'_>, feed: &mut Feed<'_>) {
         self.next = piece.end;
         self.taken_ns = piece.t_ns;
         let mut at = piece.start;
+        while let Some(head) = self.usual_head(piece, at) {
+            at += MARK;
+            if !self.deliver(head, at + head.len() as u64, feed) {
+                return self.cannot_read(piece.end - at, piece.t_ns, piece.t_ns, feed);
+            }
+            if self.collects {
+                break;
+            }
+            at = piece.end.min(self.fragment_end);
+            if at == self.fragment_end {
+                self.end_fragment(feed);
+            }
+        }
+        if at < piece.end {
+            self.take_from(at, piece, feed);
+        }
+    }
+
+    /// The same from `at` on.
+    fn take_from(&mut self, mut at: u64, piece: Piece<'_>, feed: &mut Feed<'_>) {
         while at < piece.end {
             match self.phase {
                 Phase::Body if self.collects => at = self.collect_body(piece, at, feed),
                 Phase::Body => {
-                    self.saw(piece);
+                    self.saw(piece.frame, piece.t_ns);
                     at = piece.end.min(self.fragment_end);
                     if at == self.fragment_end {
                         self.end_fragment(feed);
@@ -119,6 +143,30 @@ impl Stream {
         }
     }
 
+    /// The head of a message in one fragment, where mark and head are all here: as `mark` and `head` have it, in one go.
+    #[inline(always)]
+    fn usual_head<'a>(&mut self, piece: Piece<'a>, at: u64) -> Option<&'a [u8]> {
+        if self.phase != Phase::Mark {
+            return None;
+        }
+        let (mark, bytes) = piece.at(at).split_first_chunk::<{ MARK as usize }>()?;
+        let mark = u32::from_be_bytes(*mark);
+        let len = mark & 0x7fff_ffff;
+        let here = piece.end.checked_sub(at + MARK)?.min(u64::from(len)) as usize;
+        let bytes = &bytes[..bytes.len().min(here)];
+        let is_enough = bytes.len() < here || here == len as usize || bytes.len() >= HEAD;
+        if self.open || mark >> 31 == 0 || len > LONGEST || here == 0 || !is_enough {
+            return None;
+        }
+        (self.open, self.delivered, self.whole, self.is_last_fragment) = (true, false, true, true);
+        (self.first_frame, self.first_ns) = (piece.frame, piece.t_ns);
+        (self.last_frame, self.last_ns) = (piece.frame, piece.t_ns);
+        self.message_start = at;
+        self.fragment_end = at + MARK + u64::from(len);
+        self.phase = Phase::Head;
+        Some(bytes)
+    }
+
     /// Read a record mark, or the part of it that is here; None where the stream was lost.
     fn mark(&mut self, piece: Piece<'_>, at: u64, feed: &mut Feed<'_>) -> Option<u64> {
         let bytes = piece.at(at);
@@ -135,7 +183,7 @@ impl Stream {
             (self.last_frame, self.last_ns) = (piece.frame, piece.t_ns);
             self.message_start = at;
         }
-        self.saw(piece);
+        self.saw(piece.frame, piece.t_ns);
         let taken = bytes.len().min(4 - split);
         let mark = if taken == 4 {
             u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
@@ -178,7 +226,7 @@ impl Stream {
 
     /// Collect the head of a message, and deliver it once there is enough of it.
     fn head(&mut self, piece: Piece<'_>, at: u64, feed: &mut Feed<'_>) -> Option<u64> {
-        self.saw(piece);
+        self.saw(piece.frame, piece.t_ns);
         let left = (self.fragment_end - at) as usize;
         let here = (piece.end - at).min(left as u64) as usize;
         let bytes = piece.at(at);
@@ -264,7 +312,7 @@ impl Stream {
     /// As `take` of a body, from `at` on; the place up to which it goes.
     #[cold]
     fn collect_body(&mut self, piece: Piece<'_>, at: u64, feed: &mut Feed<'_>) -> u64 {
-        self.saw(piece);
+        self.saw(piece.frame, piece.t_ns);
         let end = piece.end.min(self.fragment_end);
         self.collect(piece, at, end, feed);
         if end == self.fragment_end {
