@@ -617,7 +617,7 @@ impl Take for Decoder {
 }
 
 /// Which segments of connections are asked for.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     None,
     /// A sample: stretches of packets all over the capture.

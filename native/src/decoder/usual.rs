@@ -6,6 +6,7 @@ use super::{Decoder, Kind};
 use crate::feed::Feed;
 use crate::link::{Ends, Segment};
 use crate::place::NO_CONN;
+use crate::segments::About;
 use crate::traffic::{Place, STALL_NS};
 use crate::waits::{Glance, Seen, Went};
 
@@ -31,7 +32,6 @@ impl Decoder {
             && !other.has_held()
             && segment.window != 0
             && !back.is_closed()
-            && self.segments.is_none()
             && copies.is_usual_next(direction, self.point, segment);
         if !is_usual {
             return None;
@@ -46,7 +46,11 @@ impl Decoder {
         let (start, _) = own.position(seq);
         let glance = Glance { direction, t_ns, start, len, ack: Some(ack), window, went: Went::New };
         let is_done = flow.waits.usual(glance, ack);
+        let again = len == 1 && sent.is_closed(); // a probe
         self.flows.is_used(number);
+        if self.segments.is_some() {
+            self.keep(number, segment, About { direction, frame: self.number, t_ns, again, is_rpc: true });
+        }
         if !is_done {
             self.glance((number, direction), (seq, len), ack, window, segment.options);
         }

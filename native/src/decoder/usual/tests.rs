@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::At;
+use super::super::{At, Wanted};
 use super::*;
 use crate::compound::tests::ranks;
 use crate::container::Packet;
@@ -10,8 +10,13 @@ use crate::table::Columns;
 use crate::testing::*;
 
 /// Everything that leaves a decoder which took these packets, and how many of them went the short way.
-fn contents(packets: &[(i64, Vec<u8>, usize)], is_short: bool) -> (Vec<(&'static str, Columns)>, String, u32) {
+fn contents(
+    packets: &[(i64, Vec<u8>, usize)],
+    wanted: Wanted,
+    is_short: bool,
+) -> (Vec<(&'static str, Columns)>, String, u32) {
     let mut decoder = Decoder::new(ranks().clone());
+    decoder.keep_segments(wanted);
     let mut taken = 0;
     for (t_ns, frame, kept) in packets {
         let captured = &frame[..*kept.min(&frame.len())];
@@ -35,7 +40,7 @@ fn contents(packets: &[(i64, Vec<u8>, usize)], is_short: bool) -> (Vec<(&'static
         (all.span_ns, all.connections, all.pairing.kinds.list.len()),
     );
     let pairing = &mut all.pairing;
-    let tables = vec![
+    let mut tables = vec![
         ("ops", pairing.ops.take_columns()),
         ("loose", pairing.loose.take_columns()),
         ("resent", pairing.resent.take_columns()),
@@ -49,6 +54,7 @@ fn contents(packets: &[(i64, Vec<u8>, usize)], is_short: bool) -> (Vec<(&'static
         ("loads", all.loads.take_columns()),
         ("unread", all.unread.take_columns()),
     ];
+    tables.extend(all.segments.iter_mut().map(|one| ("segments", one.take_columns())));
     (tables, counted, taken)
 }
 
@@ -120,13 +126,18 @@ proptest! {
 
     /// What goes on as usual takes the short way, which comes to the same as the long one, whatever lies in between.
     #[test]
-    fn the_short_way_is_the_long_one(steps in steps(), snaplen in prop_oneof![3 => Just(usize::MAX), 1 => 100usize..400]) {
+    fn the_short_way_is_the_long_one(
+        steps in steps(),
+        snaplen in prop_oneof![3 => Just(usize::MAX), 1 => 100usize..400],
+        wanted in prop_oneof![Just(Wanted::None), Just(Wanted::Some), Just(Wanted::All)],
+    ) {
         let packets = packets(&steps, snaplen);
-        let (short, short_counts, taken) = contents(&packets, true);
-        let (long, long_counts, none) = contents(&packets, false);
+        let (short, short_counts, taken) = contents(&packets, wanted, true);
+        let (long, long_counts, none) = contents(&packets, wanted, false);
         prop_assert_eq!(none, 0);
         prop_assert!(taken > 0 || packets.len() < 250);
         prop_assert_eq!(short_counts, long_counts);
+        prop_assert_eq!(short.len(), long.len());
         for ((name, short), (_, long)) in short.iter().zip(&long) {
             prop_assert_eq!(short, long, "{}", name);
         }
