@@ -12,6 +12,7 @@ from nfslat.findings.facts import STORAGE_OPS, WAKES, WAKES_OF_A_CHANGE, Facts, 
 _LATE_MS = 0.5  # less is what any host takes now and then
 _CHANGES = STORAGE_OPS - {"READ"}
 _HALF = 0.5  # of the time
+_UNLUCKY = 2  # times the mean: of ops that a host keeps waiting by chance the slow ones are those that met it most
 
 
 def late_ms(f: Facts) -> float:
@@ -30,7 +31,8 @@ def late_ms(f: Facts) -> float:
 def late_beside_ms(f: Facts, s: SlowOps) -> float:
     """The same of the time of ops that are slow at times, by the calls that came meanwhile."""
     late = s.late_ms if s.late_ms is not None or f.late is None else f.late.mean_ms
-    return _where_it_explains(late, WAKES if _CHANGES.isdisjoint(s.ops) else WAKES_OF_A_CHANGE, s.slow_ms)
+    wakes = WAKES if _CHANGES.isdisjoint(s.ops) else WAKES_OF_A_CHANGE
+    return _where_it_explains(late, _UNLUCKY * wakes, s.slow_ms)
 
 
 def _where_it_explains(late: float | None, wakes: float, of_ms: float) -> float:
