@@ -98,8 +98,9 @@ def _screen(options: argparse.Namespace, out: TextIO) -> type[Screen] | None:
     """Where it was asked for. Raises ``UsageError`` where it cannot be had."""
     if not options.screen:
         return None
-    if not (out.isatty() and sys.stdin.isatty() and sys.stderr.isatty()):  # it draws on standard error
-        raise UsageError("--screen needs a terminal; without it there are lines")
+    streams = {"standard input": sys.stdin, "standard output": out, "standard error": sys.stderr}  # it draws on the last
+    if elsewhere := [name for name, stream in streams.items() if not stream.isatty()]:
+        raise UsageError(f"--screen needs a terminal, and {elsewhere[0]} is none; without it there are lines")
     if options.json == "-":
         raise UsageError("--screen and --json - are both for the terminal; give --json a file")
     try:
@@ -111,8 +112,9 @@ def _screen(options: argparse.Namespace, out: TextIO) -> type[Screen] | None:
 
 def _show(screen: Screen, feeds: Feeds) -> None:
     """Until it is ended. Raises what the captures end with."""
-    feeds.speaker.to = screen.tell
+    before, feeds.speaker.to = feeds.speaker.to, screen.tell
     screen.run()
+    feeds.speaker.to = before
     if screen.failed is not None:
         raise screen.failed
 
@@ -198,10 +200,15 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             if clients:
                 turns.wait()  # or all rows of a file would come in front of those of the next one
 
+    def counted(stretches: Iterator[Stretch], lines: Lines) -> Iterator[Stretch]:
+        for stretch in stretches:
+            lines.add(stretch.row)
+            yield stretch
+            del stretch
+
     def end() -> None:
-        if screen is None:
-            whole(together.end())
-            say(lines.end())
+        whole(together.end())
+        say(lines.end())
         for one in kept:
             one.end()
 
@@ -224,9 +231,9 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
         all_stretches = [watched(view) for view in feeds.views]
         live_moments.on_signal(options, kept)
         try:
-            if screen is not None:
+            if screen is not None and isinstance(lines, Lines):
                 (stretches,) = all_stretches
-                _show(screen(stretches, feeds.views[0].name, kept[0].ask), feeds)
+                _show(screen(counted(stretches, lines), feeds.views[0].name, kept[0].ask), feeds)
             elif clients:
                 turns.run([functools.partial(printed, one) for one in all_stretches])
             else:

@@ -54,7 +54,7 @@ class Slow:
     def text(self) -> str:
         """In a line."""
         network_ms = self.client_ms - self.server_ms
-        return f"{clock(self.at)} {self.op}: {ms(self.client_ms, 3)} ms, network {ms(network_ms, 3)}"
+        return f"{clock(self.at)} {self.op}: {ms(self.client_ms, 3)} ms, net {ms(network_ms, 3)}"
 
 
 def slowest_of(c: Analysis) -> list[Slow]:
