@@ -20,8 +20,8 @@ UNSTABLE_WRITE = "WRITE UNSTABLE"  # of which it may be only in memory: no op of
 STORAGE_OPS = frozenset((*DATA_OPS, *"COMMIT CREATE MKDIR SYMLINK MKNOD REMOVE RMDIR RENAME LINK SETATTR".split()))
 
 # How often a server's processor is needed, one time after the other: by a change for each of several writes, the file
-# system's journal included. In the lab a READ takes 2 times what calls are late, and changes 3 to 9 times.
-WAKES, WAKES_OF_A_CHANGE = 2, 6
+# system's journal included. In the lab READs take 1 to 3 times what calls are late, and changes 3 to 9 times.
+WAKES, WAKES_OF_A_CHANGE = 3, 8
 
 LONG_MS = 5.0  # in a thread; a healthy disk or cache answers sooner
 _MS_PER_BYTE = 1e-5  # on top: 100 MB/s, which a disk or a processor that copies the data may take

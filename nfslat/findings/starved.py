@@ -12,7 +12,7 @@ from nfslat.findings.facts import STORAGE_OPS, WAKES, WAKES_OF_A_CHANGE, Facts, 
 _LATE_MS = 0.5  # less is what any host takes now and then
 _CHANGES = STORAGE_OPS - {"READ"}
 _HALF = 0.5  # of the time
-_UNLUCKY = 2  # times the mean: of ops that a host keeps waiting by chance the slow ones are those that met it most
+_UNLUCKY = 1.5  # times the mean: of ops that a host keeps waiting by chance the slow ones are those that met it most
 
 
 def late_ms(f: Facts) -> float:
