@@ -62,11 +62,11 @@ def _verdict(folder: Path, waits_ms: Draw, disk: dict[str, list[Draw]], mix: str
 @pytest.mark.parametrize("waits", _BUSY)
 def test_storage_is_not_blamed_for_a_host_that_waits_for_a_processor(tmp_path: Path, waits: str, mix: str) -> None:
     """The disk takes 0.3 ms. Operations take up to some 10, since the host has to be woken again and again: nothing is
-    said to be at fault, or nothing but the host."""
+    said to be at fault, or nothing but the host, and the next measurement is the scheduler's."""
     for seed in (21, 22):
         verdict = _verdict(tmp_path, _BUSY[waits], _HEALTHY, mix, seed)
         assert verdict.cause not in ("server-storage", "server-slow-ops", "server-threads"), verdict.text
-        assert verdict.next is not None or verdict.outcome == "no-fault"
+        assert verdict.cause != "server-queue-unknown" or "perf sched" in str(verdict.next)
 
 
 @pytest.mark.parametrize("mix", _MIXES)

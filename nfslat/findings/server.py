@@ -121,6 +121,7 @@ class Unknown(Evidence):
 
     server_ms: float  # mean
     in_thread_ms: float  # mean, as far as a wait for a thread is known
+    late_ms: float | None = field(default=None, metadata=OPTIONAL)  # calls, where its processor may be what is missing
     share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
 
 
@@ -441,9 +442,11 @@ def _unknown(f: Facts) -> Diagnosis | None:
             f"{times(unnamed[0], 'COMPOUND')} cannot be read, being encrypted (sec=krb5p) or cut off, so that data and "
             "other operations look alike"
         )
+    late = None
     if why is None and late_ms(f) and (_slow_data(f) is not None or f.slow_ops is not None):
+        late = late_ms(f)
         why = (
-            f"they come {ms(late_ms(f))} ms late to its capture, which shows nothing meanwhile, so a processor may be what "
+            f"they come {ms(late)} ms late to its capture, which shows nothing meanwhile, so a processor may be what "
             "they wait for"
         )
     if why is None:
@@ -467,7 +470,7 @@ def _unknown(f: Facts) -> Diagnosis | None:
         share=f.share(slow_ms),
         slowest=_slowest_in_thread(f),
         confidence="certain",
-        evidence=Unknown(server_ms=f.mean.server_ms, in_thread_ms=slow_ms),
+        evidence=Unknown(server_ms=f.mean.server_ms, in_thread_ms=slow_ms, late_ms=late),
         advice=LookAt(
             knob="evidence from the server",
             how=(
