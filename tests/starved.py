@@ -108,10 +108,8 @@ def simulate(
                 heapq.heappush(events, (received[op] + rng.exponential(think_ms), _ASK, 0))
             heapq.heappush(events, (now, _RUN, 0))
     order = np.argsort(sent, kind="stable")
-    times = {
-        name: (np.array(column)[order] * MS).astype(np.int64)
-        for name, column in zip(("sent", "came", "started", "replied", "received"), (sent, came, started, replied, received), strict=True)
-    }
+    columns = {"sent": sent, "came": came, "started": started, "replied": replied, "received": received}
+    times = {name: (np.array(column)[order] * MS).astype(np.int64) for name, column in columns.items()}
     return Traffic(
         np.zeros(len(kind), dtype=np.int64),
         np.array(kind)[order],

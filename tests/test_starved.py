@@ -72,9 +72,7 @@ def test_storage_is_not_blamed_for_a_host_that_waits_for_a_processor(tmp_path: P
 @pytest.mark.parametrize("mix", _MIXES)
 @pytest.mark.parametrize("waits", _CALM)
 @pytest.mark.parametrize("disk", _SLOW)
-def test_a_slow_disk_is_named_where_the_host_has_its_processor(
-    tmp_path: Path, disk: str, waits: str, mix: str
-) -> None:
+def test_a_slow_disk_is_named_where_the_host_has_its_processor(tmp_path: Path, disk: str, waits: str, mix: str) -> None:
     """And where it waits for one as little as any host does."""
     verdict = _verdict(tmp_path, _CALM[waits], _SLOW[disk], mix, 31)
     assert (verdict.outcome, verdict.cause) == ("fault", "server-storage")
@@ -82,6 +80,6 @@ def test_a_slow_disk_is_named_where_the_host_has_its_processor(
 
 @pytest.mark.parametrize("mix", ["mostly reads", "no light ops"])
 def test_a_disk_that_is_never_quick_is_named_beside_a_busy_processor(tmp_path: Path, mix: str) -> None:
-    """No READ takes less than some 10 ms, and the host must have been prompt with some of them, as it was with calls."""
+    """No READ takes less than some 10 ms, and the host must have been prompt with some, as it was with calls."""
     verdict = _verdict(tmp_path, _BUSY["a third of its wakes, up to 6 ms"], _SLOW["10 ms"], mix, 41)
     assert (verdict.outcome, verdict.cause) == ("fault", "server-storage")

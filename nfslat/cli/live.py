@@ -100,7 +100,8 @@ def _screen(options: argparse.Namespace, out: TextIO) -> type[Screen] | None:
     """Where it was asked for. Raises ``UsageError`` where it cannot be had."""
     if not options.screen:
         return None
-    streams = {"standard input": sys.stdin, "standard output": out, "standard error": sys.stderr}  # it draws on the last
+    # It draws on the last.
+    streams = {"standard input": sys.stdin, "standard output": out, "standard error": sys.stderr}
     if elsewhere := [name for name, stream in streams.items() if not stream.isatty()]:
         raise UsageError(f"--screen needs a terminal, and {elsewhere[0]} is none; without it there are lines")
     if options.json == "-":

@@ -71,7 +71,7 @@ def late_beside_ms(c: Analysis, late: I64, slow: Bool) -> float | None:
 
 
 def _silent_ns(seen_ns: I64, begin_ns: I64, end_ns: I64) -> I64:
-    """How much of each time from `begin_ns` to `end_ns` lies between two of `seen_ns` (ascending) that are far apart."""
+    """How much of each time from `begin_ns` to `end_ns` lies between two of `seen_ns` (ascending) far apart."""
     at = np.flatnonzero(np.diff(seen_ns) >= _SILENT_NS)
     begins, ends = seen_ns[at], seen_ns[at + 1]
     before = np.append(0, np.cumsum(ends - begins))

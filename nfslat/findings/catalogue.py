@@ -162,8 +162,8 @@ ROWS = (
         "are 5 or more, take 5 times as long (medians), 5 ms or more, and half of the operation's time, 5 % of the "
         "whole. Not where 75 % or more are slow, a fourth of the messages is unseen, the time in a thread was "
         "measured, or calls that come meanwhile are late as those of a host that waits for a processor "
-        "(server-queue-unknown; here 4.5 times of that, or twelve). It is server-storage instead where they are ops that read or change the disk, and others are "
-        "answered quickly beside half of them.",
+        "(server-queue-unknown; here 4.5 times of that, or twelve). It is server-storage instead where they are ops "
+        "that read or change the disk, and others are answered quickly beside half of them.",
         certain="Never.",
         refuted="The server's disk, run queue and log show nothing at these moments.",
         do="Look at the storage latency second by second (iostat -x 1), at dmesg, and at what runs at these moments.",

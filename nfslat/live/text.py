@@ -81,8 +81,8 @@ class Lines:
         if row.gap is not None and begins:
             yield from wrap(row.text, self.width, indent=4)
         if stretch.began:
-            text = ". ".join(row.text.split(". ")[: _sentences(stretch)]).rstrip(".") + f" (confidence {row.confidence})."
-            yield from wrap(text, self.width, indent=4)
+            said = ". ".join(row.text.split(". ")[: _sentences(stretch)]).rstrip(".")
+            yield from wrap(f"{said} (confidence {row.confidence}).", self.width, indent=4)
         for one in stretch.ended:
             span = f"{clock(iso(one.begin_ns))} to {clock(iso(one.end_ns))}"
             yield from self.note(f"{one.what} has ended: {span}, {one.seconds:,.0f} s")
