@@ -244,6 +244,20 @@ def test_light_ops_that_are_slow_are_no_storages() -> None:
     assert _one(replace(FACTS, slow_ops=replace(LATE, ops=("READ", "GETATTR")))).code == "server-slow-ops"
 
 
+@pytest.mark.parametrize(("ops", "late_ms", "is_named"), [(("READ",), 20.0, False), (("READ",), 19.0, True),
+                                                          (("READ", "WRITE"), 7.5, False), (("WRITE",), 7.0, True),
+                                                          (("WRITE",), None, True)])  # fmt: skip
+def test_what_comes_late_meanwhile_leaves_open_whether_it_is_the_processor(
+    ops: tuple[str, ...], late_ms: float | None, is_named: bool
+) -> None:
+    """READs of 172 ms beside calls that are 20 ms late, or changes, which need the processor more often,
+    beside 7.5 ms, may have waited for it: neither the storage nor the server's slowness is a finding then. Calls that
+    come in time refute that, and so does the storage's own figure."""
+    facts = replace(FACTS, slow_ops=replace(LATE, ops=ops, late_ms=late_ms))
+    assert [one.code for one in server_findings(facts)] == ["server-storage"] * is_named
+    assert _one(replace(facts, storage_ms=3.0)).confidence == "certain"
+
+
 def test_the_storages_own_figure_decides() -> None:
     """It contains the time: certain; it is a tenth of it: the storage is not what they wait for."""
     found = _one(replace(FACTS, storage_ms=3.0))

@@ -134,9 +134,9 @@ def a_port(text: str) -> int:
 
 
 def a_count(text: str) -> int:
-    """A number of ops."""
+    """How many, of ops or else."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of ops: give 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r}: give a number, 1 or more")
     return int(text)
 
 

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import functools
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -40,6 +41,7 @@ in common, 130 interrupted"""
 WRITES_LINES = True  # of JSON: days of them are not lost with the last one
 
 _INTERVAL_S = 10.0
+_LEAVE_S = 10.0  # what is being judged is soon
 _BEGINS = b"# HELP nfslat_"  # a file of metrics
 
 
@@ -98,8 +100,10 @@ def _screen(options: argparse.Namespace, out: TextIO) -> type[Screen] | None:
     """Where it was asked for. Raises ``UsageError`` where it cannot be had."""
     if not options.screen:
         return None
-    if not (out.isatty() and sys.stdin.isatty() and sys.stderr.isatty()):  # it draws on standard error
-        raise UsageError("--screen needs a terminal; without it there are lines")
+    # It draws on the last.
+    streams = {"standard input": sys.stdin, "standard output": out, "standard error": sys.stderr}
+    if elsewhere := [name for name, stream in streams.items() if not stream.isatty()]:
+        raise UsageError(f"--screen needs a terminal, and {elsewhere[0]} is none; without it there are lines")
     if options.json == "-":
         raise UsageError("--screen and --json - are both for the terminal; give --json a file")
     try:
@@ -109,10 +113,13 @@ def _screen(options: argparse.Namespace, out: TextIO) -> type[Screen] | None:
     return Screen
 
 
-def _show(screen: Screen, feeds: Feeds) -> None:
-    """Until it is ended. Raises what the captures end with."""
-    feeds.speaker.to = screen.tell
+def _show(screen: Screen, feeds: Feeds, left: threading.Event) -> None:
+    """Until it is `left`. Raises what the captures end with."""
+    before, feeds.speaker.to = feeds.speaker.to, screen.tell
     screen.run()
+    left.set()
+    screen.join(_LEAVE_S)
+    feeds.speaker.to = before
     if screen.failed is not None:
         raise screen.failed
 
@@ -198,10 +205,22 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             if clients:
                 turns.wait()  # or all rows of a file would come in front of those of the next one
 
+    left = threading.Event()
+
+    def leave() -> None:
+        if left.is_set():
+            raise SystemExit  # of the thread that asks for stretches
+
+    def counted(stretches: Iterator[Stretch], lines: Lines) -> Iterator[Stretch]:
+        for stretch in stretches:
+            lines.add(stretch.row)
+            yield stretch
+            del stretch
+            leave()
+
     def end() -> None:
-        if screen is None:
-            whole(together.end())
-            say(lines.end())
+        whole(together.end())
+        say(lines.end())
         for one in kept:
             one.end()
 
@@ -213,7 +232,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             tell: Callable[[str], None] = feeds.speaker if screen is not None else note
             if view.client is not None:
                 tell = _named(tell, view.client)
-            wait = turns.wait if clients else None
+            wait = turns.wait if clients else leave if screen is not None else None
             one = live_moments.opened(
                 asked, view.named(work.sources), work.engine.tools, tell, client=view.client, wait=wait
             )
@@ -224,9 +243,9 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
         all_stretches = [watched(view) for view in feeds.views]
         live_moments.on_signal(options, kept)
         try:
-            if screen is not None:
+            if screen is not None and isinstance(lines, Lines):
                 (stretches,) = all_stretches
-                _show(screen(stretches, feeds.views[0].name, kept[0].ask), feeds)
+                _show(screen(counted(stretches, lines), feeds.views[0].name, kept[0].ask), feeds, left)
             elif clients:
                 turns.run([functools.partial(printed, one) for one in all_stretches])
             else:

@@ -14,6 +14,7 @@ from nfslat.evidence.known import Known, counts_of, rate_per_s
 from nfslat.figures.above import sessions_open, times_kept_above
 from nfslat.figures.charges import stalls_of
 from nfslat.figures.gains import with_gains
+from nfslat.figures.late_calls import late_calls
 from nfslat.figures.matched import row_of, unstable_writes
 from nfslat.figures.outcomes import put_off_of
 from nfslat.figures.slow_ops import slow_ops_of
@@ -192,6 +193,7 @@ def _facts(
         queue_is_measured=thread_ms is not None,
         storage_ms=_believed(known.mean_ms("storage_ms", c, rows), mean.server_ms),
         least_round_trip_ms=_least_round_trip_ms(c),
+        late=late_calls(c, rows, by_op),
         throughput_per_s=per_s,
         server=inflight.server,
         client=inflight.client,

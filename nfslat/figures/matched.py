@@ -17,10 +17,13 @@ from nfslat.figures.inflight import queue_ms
 from nfslat.figures.stats import slowest, summary_of
 from nfslat.kernels.order import side_by_side
 from nfslat.model.blocks import each_block, filled, tally
+from nfslat.model.causes import FROM_OUTSIDE, Cause, code
 from nfslat.model.protocol import NULL, op_name, program_name, version_name
 from nfslat.model.tables import I16, I32, I64, UNSTABLE_WRITE, Bool, Kind, Miss
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
+from nfslat.wire.charges.places import place
+from nfslat.wire.reconnects import sent_on_a_new_connection
 
 RETRANS_WAITS = ("call_retrans_wait", "reply_retrans_wait")  # fields of `model.Parts`
 Key = tuple[int, int, int, int]  # program, version, minor version, operation
@@ -166,6 +169,22 @@ def row_of(c: Analysis, names: tuple[str, str, str], rows: I64) -> model.Matched
 def unstable_writes(c: Analysis) -> Bool:
     """Which of the matched ops are WRITEs that the server may answer before the data are on stable storage."""
     return np.asarray((c.client.ops.flags[c.matched.client] & UNSTABLE_WRITE) != 0)
+
+
+def in_thread_ns(c: Analysis) -> I64:
+    """Of each matched op its time in the server without the wait for a thread, and without what TCP, a pause of the
+    host or a new connection made of it. Times that were inferred are all alike below what they are known to."""
+    load, own = c.inflight.load, c.server_srt_ns.copy()
+    if load.threads.limited:
+        own -= np.maximum(load.queue_ns[c.matched.server], 0)
+    if c.charges is not None:
+        rare = c.charges.rare
+        taken = (rare.place == place("server")) & np.isin(rare.cause, [*map(code, FROM_OUTSIDE | {Cause.HOST_PAUSE})])
+        np.subtract.at(own, rare.row[taken], rare.ns[taken])
+    decoded = c.client.decoded
+    if (anew := sent_on_a_new_connection(c.client.ops, decoded.loose, decoded.details)).any():
+        own[anew[c.matched.client]] = 0
+    return np.maximum(own, 0 if c.inferred is None else c.inferred.op_error_ns(c.matched.client), out=own)
 
 
 def _waits(c: Analysis, rows: slice | I32 | I64) -> dict[str, float | None]:

@@ -6,19 +6,17 @@ import math
 
 import numpy as np
 
-from nfslat.figures.matched import unstable_writes
+from nfslat.figures.late_calls import late_beside_ms, late_ns
+from nfslat.figures.matched import in_thread_ns, unstable_writes
 from nfslat.figures.stats import slowest
 from nfslat.findings.facts import SlowOps
 from nfslat.inflight.coming import coming, meanwhile
 from nfslat.inflight.split import APART, FEWEST, slow_from
-from nfslat.model.causes import FROM_OUTSIDE, Cause, code
 from nfslat.model.protocol import IN_MEMORY_OPS
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_S, to_ms, utc
 from nfslat.results import Analysis
 from nfslat.select import op_labels
-from nfslat.wire.charges.places import place
-from nfslat.wire.reconnects import sent_on_a_new_connection
 
 _SOME = 0.1  # of the time in the server: operations that take less are not looked at
 _LEAST_NS, _OF_ALL = 1_000_000, 0.05  # where longer ones make less of the time, none is said to be slow
@@ -30,7 +28,7 @@ _LIGHT = IN_MEMORY_OPS - {"LOOKUP", "OPEN"}
 
 def slow_ops_of(c: Analysis, rows: I64) -> SlowOps | None:
     """Of the matched ops `rows`, in ascending order; how they come is seen in those of all."""
-    own_ns = _own_ns(c)
+    own_ns = in_thread_ns(c)
     some = _some(rows)
     if not len(rows) or not _may_be(own_ns[some], c.client_srt_ns[some]):
         return None
@@ -82,6 +80,7 @@ def slow_ops_of(c: Analysis, rows: I64) -> SlowOps | None:
         light_quick=beside.light_quick,
         light_slow=beside.light_slow,
         unstable=float(np.mean(unstable_writes(c)[slow])),
+        late_ms=None if (late := late_ns(c)) is None else late_beside_ms(c, late, slow),
     )
 
 
@@ -122,19 +121,3 @@ def late_of_all(own_ns: I64, op: I64) -> dict[int, float]:
     if from_ns is None or own_ns[late].sum() < least_ns:
         return {}
     return dict.fromkeys(np.unique(op[late]).tolist(), from_ns)
-
-
-def _own_ns(c: Analysis) -> I64:
-    """Of each matched op its time in the server without the wait for a thread, and without what TCP, a pause of the
-    host or a new connection made of it. Times that were inferred are all alike below what they are known to."""
-    load, own = c.inflight.load, c.server_srt_ns.copy()
-    if load.threads.limited:
-        own -= np.maximum(load.queue_ns[c.matched.server], 0)
-    if c.charges is not None:
-        rare = c.charges.rare
-        taken = (rare.place == place("server")) & np.isin(rare.cause, [*map(code, FROM_OUTSIDE | {Cause.HOST_PAUSE})])
-        np.subtract.at(own, rare.row[taken], rare.ns[taken])
-    decoded = c.client.decoded
-    if (anew := sent_on_a_new_connection(c.client.ops, decoded.loose, decoded.details)).any():
-        own[anew[c.matched.client]] = 0
-    return np.maximum(own, 0 if c.inferred is None else c.inferred.op_error_ns(c.matched.client), out=own)

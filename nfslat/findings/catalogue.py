@@ -132,7 +132,8 @@ ROWS = (
         "ACCESS, ...) take more than a tenth of it, where half of the ops of the kind that takes most are quick "
         "(2.5 ms) and none waits, or where the storage's own figure is below 30 % of it. Or there is a "
         "queue, and the storage's own figure is 70 % or more of the server's time. Or it is slow now and "
-        "then (server-slow-ops), and other ops are answered quickly beside half of the slow ones.",
+        "then (server-slow-ops), and other ops are answered quickly beside half of the slow ones. Not where a host "
+        "that waits for a processor may be it (server-queue-unknown).",
         certain="The storage's own figure is known (--storage-ms), and 50 ops or more of the operation that takes most "
         "are matched.",
         refuted="The device's own latency (await of iostat -x) is far below this figure at the same time: then look "
@@ -159,9 +160,10 @@ ROWS = (
         "timer), or one by one.",
         told="The times of an operation in a thread part into two classes with a valley between them: the slow ones "
         "are 5 or more, take 5 times as long (medians), 5 ms or more, and half of the operation's time, 5 % of the "
-        "whole. Not where 75 % or more are slow, a fourth of the messages is unseen, or the time in a thread was "
-        "measured. It is server-storage instead where they are ops that read or change the disk, and others are "
-        "answered quickly beside half of them.",
+        "whole. Not where 75 % or more are slow, a fourth of the messages is unseen, the time in a thread was "
+        "measured, or calls that come meanwhile are late as those of a host that waits for a processor "
+        "(server-queue-unknown; here 4.5 times of that, or twelve). It is server-storage instead where they are ops "
+        "that read or change the disk, and others are answered quickly beside half of them.",
         certain="Never.",
         refuted="The server's disk, run queue and log show nothing at these moments.",
         do="Look at the storage latency second by second (iostat -x 1), at dmesg, and at what runs at these moments.",
@@ -183,8 +185,9 @@ ROWS = (
         "what is known.",
         told="5 ms or more in the server (and 10 ms for each MB of data), 5 % of the whole, and the packets cannot "
         "tell why: no answer about threads, over 25 % of the messages unseen, light ops as slow as data, calls that "
-        "come late to the server's capture where nothing on the path explains it (three times of that, for its "
-        "processor may do both, are half of the time in a thread), 70 % of the operations COMPOUNDs that show no "
+        "come 0.5 ms late or more to the server's capture while it shows nothing at all (a host that waits for a "
+        "processor does so each time that it needs one: three times of that, or eight for an operation that changes "
+        "the disk, are half of the time in a thread), 70 % of the operations COMPOUNDs that show no "
         "operation (encrypted, or cut off), storage that is quicker than that. Or there is a queue, and more threads "
         "than leave it.",
         certain="Where 50 ops or more of the operation that takes most are matched, but for a queue with more threads: "

@@ -19,6 +19,10 @@ AT_SERVER, AT_CLIENT = ("call_net", "server"), ("reply_net",)  # parts in which 
 UNSTABLE_WRITE = "WRITE UNSTABLE"  # of which it may be only in memory: no op of `STORAGE_OPS`
 STORAGE_OPS = frozenset((*DATA_OPS, *"COMMIT CREATE MKDIR SYMLINK MKNOD REMOVE RMDIR RENAME LINK SETATTR".split()))
 
+# How often a server's processor is needed, one time after the other: by a change for each of several writes, the file
+# system's journal included. In the lab READs take 1 to 3 times what calls are late, and changes 3 to 9 times.
+WAKES, WAKES_OF_A_CHANGE = 3, 8
+
 LONG_MS = 5.0  # in a thread; a healthy disk or cache answers sooner
 _MS_PER_BYTE = 1e-5  # on top: 100 MB/s, which a disk or a processor that copies the data may take
 
@@ -57,6 +61,18 @@ class SlowOps:
     light_quick: int = 0  # ops that need neither data nor a name, and came meanwhile
     light_slow: int = 0  # of those
     unstable: float = 0.0  # of the slow ones: WRITEs that need not be on stable storage
+    late_ms: float | None = None  # as `LateCalls.mean_ms`, of the calls that came meanwhile; None: too few of them
+
+
+@dataclass(frozen=True)
+class LateCalls:
+    """How late calls came to the server's capture while that showed nothing at all, and nothing else explains it."""
+
+    mean_ms: float
+    op_ms: float  # mean time in a thread of the operation that has most, of those that read or change the disk
+    # What the quickest of it take: half as many as the host must have been prompt with, each time that they needed it;
+    # None: too few of them.
+    quickest_ms: float | None
 
 
 @dataclass(frozen=True)
@@ -198,6 +214,7 @@ class Facts:
     queue_is_measured: bool = False  # on the server (DTrace, tracepoints), not inferred from packets
     storage_ms: float | None = None
     least_round_trip_ms: float | None = None
+    late: LateCalls | None = None  # None: data are quick, or not known
     throughput_per_s: float | None = None
     lost_segments: int | None = None
     lost_share: float = 0.0  # of the bytes between the captures, where both show all of them

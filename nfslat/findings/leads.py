@@ -21,7 +21,7 @@ from nfslat.findings.hosts import HostPause
 from nfslat.findings.layers import Layers
 from nfslat.findings.network import ASYMMETRY, BETWEEN
 from nfslat.findings.put_off import PUT_OFF_CODES
-from nfslat.findings.server import THREADS, UNKNOWN, Reconnect, Storage
+from nfslat.findings.server import THREADS, UNKNOWN, Reconnect, Storage, Unknown
 from nfslat.findings.slow_ops import SLOW_OPS, Late
 from nfslat.findings.unseen import WithUnseen
 from nfslat.findings.words import ms
@@ -232,6 +232,8 @@ def _undecided_by(one: Diagnosis, matter: Sequence[Diagnosis], by: str = "mean")
     asymmetry = next((other for other in matter if other.code == ASYMMETRY), None)
     is_one_way = asymmetry is not None and (asymmetry.share or 0.0) >= _HALF_AS_MUCH * (one.share or 0.0)
     step = row(ASYMMETRY if one.code == BETWEEN and is_one_way else one.code).next
+    if isinstance(one.evidence, Unknown) and one.evidence.late_ms:
+        step = next_step(steps.SCHED)
     return Lead("undecided", one, by, also[:2], next=step)
 
 

@@ -9,6 +9,7 @@ from nfslat.answer.model import MatchedRow, ServerInFlight
 from nfslat.findings.diagnosis import INLINED, OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import AT_SERVER, LONG_MS, MATTERS, STORAGE_OPS, UNSTABLE_WRITE, Facts
 from nfslat.findings.slow_ops import IN_THREAD, OR_PROCESSOR, STORAGE, STORAGE_PROVEN, Late, slow_finding
+from nfslat.findings.starved import late_ms
 from nfslat.findings.tune import advice
 from nfslat.findings.words import ms, percent, span, times
 from nfslat.model.causes import FROM_OUTSIDE, Cause
@@ -19,7 +20,7 @@ THREADS, UNKNOWN = "server-threads", "server-queue-unknown"
 _SOME = 0.05  # of the whole; less is not worth a finding
 _FAST = 0.1  # of the time of data ops: light ops that take no more show that the server itself is quick
 _FEW_LIGHT = 5
-_LATE_MS, _WAKES, _HALF = 0.5, 3, 0.5  # of a processor without time: at least; times that an op needs it; of that time
+_HALF = 0.5  # of that time
 _NAMED = 0.1  # of the time of all ops that wait for storage: kinds that take less are not named
 _MOSTLY = 0.7
 _WITNESSES = 5
@@ -120,6 +121,7 @@ class Unknown(Evidence):
 
     server_ms: float  # mean
     in_thread_ms: float  # mean, as far as a wait for a thread is known
+    late_ms: float | None = field(default=None, metadata=OPTIONAL)  # calls, where its processor may be what is missing
     share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
 
 
@@ -328,7 +330,7 @@ def _storage(f: Facts) -> Diagnosis | None:
     """Data that takes long in the server although nothing waits for a thread, nor for a processor as it seems."""
     found = _slow_data(f)
     is_sure = found is None or found.confidence == "certain" or f.queue_is_measured
-    return found if is_sure or not _late_ms(f) else None
+    return found if is_sure or not late_ms(f) else None
 
 
 def _slow_data(f: Facts) -> Diagnosis | None:
@@ -378,26 +380,6 @@ def _slow_data(f: Facts) -> Diagnosis | None:
             verify="the device's await against this figure",
         ),
     )
-
-
-def _late_ms(f: Facts) -> float:
-    """How late calls come to the server's capture, where nothing on the path explains it and the server's processor
-    would explain its time in a thread, too; else 0.
-
-    A starved one is late to take a call from the network card, and as late again each time that a thread is woken: when
-    the call has come, when the disk is done, for the reply. Not where light ops show that it is not.
-    """
-    if f.parts is None or f.parts.call_net is None:
-        return 0.0
-    if f.stalls is not None:
-        explained_ms = f.stalls.ms({*FROM_OUTSIDE, Cause.DISTANCE}, ("call_net",))
-    else:
-        explained_ms = (f.least_round_trip_ms or 0.0) / 2
-    late_ms = f.parts.call_net - explained_ms - (f.parts.one_way_error or 0.0)
-    if late_ms < _LATE_MS or _WAKES * late_ms < _HALF * f.in_thread_ms:
-        return 0.0
-    light = f.op(_LIGHT)
-    return 0.0 if light is not None and light[0] >= _FEW_LIGHT and light[2] < _FAST * late_ms else late_ms
 
 
 def _unstable_share(f: Facts) -> float:
@@ -460,11 +442,12 @@ def _unknown(f: Facts) -> Diagnosis | None:
             f"{times(unnamed[0], 'COMPOUND')} cannot be read, being encrypted (sec=krb5p) or cut off, so that data and "
             "other operations look alike"
         )
-    if why is None and _slow_data(f) is not None:
-        late_ms = _late_ms(f)
+    late = None
+    if why is None and late_ms(f) and (_slow_data(f) is not None or f.slow_ops is not None):
+        late = late_ms(f)
         why = (
-            f"they come {ms(late_ms)} ms late to its capture, which nothing on the path explains, so its processor may "
-            "be what they wait for"
+            f"they come {ms(late)} ms late to its capture, which shows nothing meanwhile, so a processor may be what "
+            "they wait for"
         )
     if why is None:
         data, light = f.op(STORAGE_OPS), f.op(_LIGHT)
@@ -487,7 +470,7 @@ def _unknown(f: Facts) -> Diagnosis | None:
         share=f.share(slow_ms),
         slowest=_slowest_in_thread(f),
         confidence="certain",
-        evidence=Unknown(server_ms=f.mean.server_ms, in_thread_ms=slow_ms),
+        evidence=Unknown(server_ms=f.mean.server_ms, in_thread_ms=slow_ms, late_ms=late),
         advice=LookAt(
             knob="evidence from the server",
             how=(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import STORAGE_OPS, Facts, SlowOps
+from nfslat.findings.starved import late_beside_ms
 from nfslat.findings.words import ms, percent, times
 
 SLOW_OPS, STORAGE = "server-slow-ops", "server-storage"
@@ -64,6 +65,8 @@ def slow_finding(f: Facts) -> Diagnosis | None:
         return None
     if s.slow > _MANY * s.of and not _is_told_apart(s):
         return None
+    if f.storage_ms is None and late_beside_ms(f, s):
+        return None  # what they wait for may be a processor
     evidence = Late(
         ops=s.ops,
         slow_ops=s.slow,

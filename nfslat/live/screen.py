@@ -54,7 +54,7 @@ class Slow:
     def text(self) -> str:
         """In a line."""
         network_ms = self.client_ms - self.server_ms
-        return f"{clock(self.at)} {self.op}: {ms(self.client_ms, 3)} ms, network {ms(network_ms, 3)}"
+        return f"{clock(self.at)} {self.op}: {ms(self.client_ms, 3)} ms, net {ms(network_ms, 3)}"
 
 
 def slowest_of(c: Analysis) -> list[Slow]:
@@ -153,6 +153,7 @@ class Screen(App[None]):
         self.runs: deque[Run] = deque(maxlen=_KEPT)
         self.is_paused = False
         self.failed: Exception | None = None  # with which the iterator ended
+        self._asking: threading.Thread | None = None
 
     def compose(self) -> ComposeResult:
         """From the top."""
@@ -172,7 +173,13 @@ class Screen(App[None]):
         self.query_one("#slowest").border_title = "slowest operations"
         self._draw()
         # None of textual's, which are waited for at the end: this one waits for packets.
-        threading.Thread(target=self._ask, daemon=True, name="stretches").start()
+        self._asking = threading.Thread(target=self._ask, daemon=True, name="stretches")
+        self._asking.start()
+
+    def join(self, most_s: float) -> None:
+        """Wait until the iterator is left alone. A thread that is in it while Python ends may take all down."""
+        if self._asking is not None:
+            self._asking.join(most_s)
 
     def _ask(self) -> None:
         try:

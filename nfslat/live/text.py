@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from nfslat.answer.words import ms
+from nfslat.findings.client import SLOT_CODES
 from nfslat.live.rows import Row
 from nfslat.live.together import Whole
 from nfslat.live.watch import Stretch
@@ -70,7 +71,7 @@ class Lines:
             yield from wrap(
                 f"One capture: times of the {row.inferred} and of the network (~) are inferred.", self.width
             )
-        begins = self._add(row)
+        begins = self.add(row)
         client = "" if row.client is None else f"  {row.client}"
         yield " ".join(cells_of(row)).rstrip() + (" (new)" if stretch.is_new else "") + client
         if row.dropped:
@@ -80,8 +81,8 @@ class Lines:
         if row.gap is not None and begins:
             yield from wrap(row.text, self.width, indent=4)
         if stretch.began:
-            text = row.text.split(". ")[0].rstrip(".") + f" (confidence {row.confidence})."
-            yield from wrap(text, self.width, indent=4)
+            said = ". ".join(row.text.split(". ")[: _sentences(stretch)]).rstrip(".")
+            yield from wrap(f"{said} (confidence {row.confidence}).", self.width, indent=4)
         for one in stretch.ended:
             span = f"{clock(iso(one.begin_ns))} to {clock(iso(one.end_ns))}"
             yield from self.note(f"{one.what} has ended: {span}, {one.seconds:,.0f} s")
@@ -103,8 +104,8 @@ class Lines:
             more = f", and {count_of(told.runs - _NAMED, 'time')} more" if told.runs > _NAMED else ""
             yield from wrap(f"{answer}: {_count(told.stretches)}, {spans}{more}", self.width, hanging=2)
 
-    def _add(self, row: Row) -> bool:
-        """Is its answer another than the last one's?"""
+    def add(self, row: Row) -> bool:
+        """Count one for the end, and say whether its answer is another than the last one's."""
         answer = answer_of(row)
         begins = self._run is None or self._run.answer != answer
         told = self._told.setdefault(answer, _Told())
@@ -155,6 +156,12 @@ def words_of(whole: Whole) -> str:
     share = "" if whole.time_share is None else f", {100 * whole.time_share:.1f} % of the time"
     of = f" of {', '.join(whole.of)}{share}" if whole.of else ""
     return f"all: {whole.ops_per_s:,.0f} ops/s{mean}: {answer}{of}"
+
+
+def _sentences(stretch: Stretch) -> int:
+    """Of the verdict, those up to its cause: what may keep requests from the wire is said in front of that."""
+    verdict = None if stretch.report is None else stretch.report.verdict
+    return 1 if verdict is None or verdict.share is None or not {*verdict.also[:1]} & {*SLOT_CODES} else 2
 
 
 def _count(stretches: int) -> str:

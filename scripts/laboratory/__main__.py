@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import signal
 import sys
 import time
 from pathlib import Path
@@ -18,6 +19,8 @@ _KERNEL = "debian (its package, default), traced (with tracepoints; compiled the
 
 def main() -> int:
     """0 done; 1 something that was judged is wrong; 2 usage; 3 what is needed is not there, or a run failed."""
+    # A shell's job in the background has it ignored, and so would all that is started here and ended by it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # These read what runs left, and have options of their own.
     readers = {"judge": judge.main, "compare": compare.main, "one-sided": one_sided.main}
     if sys.argv[1:2] and sys.argv[1] in readers:

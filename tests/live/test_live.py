@@ -285,6 +285,15 @@ def test_what_is_not_known_is_a_dash() -> None:
     assert list(Lines(80).end()) == ["no operation ended while nfslat looked"]
 
 
+def test_the_cause_is_said_where_a_limit_is_said_before_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """A client that keeps two calls in flight stands first in that verdict; the answer is the storage, and is said."""
+    sample = SERVER.parents[1] / "client-slots"
+    assert main(["live", "--interval", "5", *(str(sample / f"{side}.pcap.gz") for side in ("server", "client"))]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "The client keeps 2 calls in flight" in said
+    assert "On the wire operations take long in a thread of the server" in said
+
+
 def test_headings_come_again() -> None:
     """As in vmstat. A cause that goes on is said once, with one stretch without it, too; its end is said, and when it
     comes again, that."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -148,13 +149,14 @@ def test_the_slowest_are_those_of_the_capture(stretches: list[Stretch]) -> None:
 
 
 def test_without_a_terminal_it_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """In a line."""
+    """In a line, which says what is no terminal."""
     assert main(["live", "--screen", str(SERVER), str(CLIENT)]) == 2
-    assert capsys.readouterr().err == "nfslat: --screen needs a terminal; without it there are lines\n"
+    said = capsys.readouterr().err
+    assert said == "nfslat: --screen needs a terminal, and standard input is none; without it there are lines\n"
 
 
 def test_in_a_terminal() -> None:
-    """The whole command, in a terminal of its own: it draws, and ends by a key with status 0."""
+    """The whole command, in a terminal of its own: it draws, and ends by a key with status 0 and what there was."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "nfslat", "live", "--screen", "--interval=2", str(SERVER), str(CLIENT)]
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
@@ -165,10 +167,13 @@ def test_in_a_terminal() -> None:
         while b"server-threads" not in came:
             came += os.read(ours, 65536)
         os.write(ours, b"q")
-        while process.poll() is None:
+        came = b""
+        while True:
             try:
-                os.read(ours, 65536)
+                came += os.read(ours, 65536)
             except OSError:  # it has closed its end
                 break
     os.close(ours)
     assert process.returncode == 0
+    *_, last = came.split(b"\x1b[?1049l")  # from where on the terminal is as before
+    assert re.search(rb"\d stretch(es)?, [\d,]+ operations, 02:07:40 to .* UTC", last)
