@@ -312,6 +312,13 @@ pip() {
     "$venv/bin/python" -m pip "$command" --quiet --disable-pip-version-check --no-user "$@"
 }
 
+# keep_byte_code: of nfslat, as pip does of packages. Python does so by itself, but not where it is told not to, as
+# containers do: then each start would compile hundreds of modules. What is edited later is compiled anew at each start
+# there, and is right all the same: byte code says of which file it is. A folder that cannot be written to stays as it is.
+keep_byte_code() {
+    "$venv/bin/python" -m compileall -qq "$source/nfslat" || :
+}
+
 # fill run|dev: makes $venv hold nfslat and what it needs, with $python.
 fill() {
     say "setting up $venv (once; needs the network)"
@@ -341,6 +348,7 @@ fill() {
     fi
     [ "$1" != run ] || "$venv/bin/python" -c 'import jinja2, pyarrow, vl_convert' 2>/dev/null ||
         say 'what --html, --png and Parquet need could not be installed (see above): going on without these'
+    keep_byte_code
     printf '%s\n' "$wanted $1" >"$venv/.stamp.new"
     mv "$venv/.stamp.new" "$venv/.stamp"
     rm -f "$venv/.stamp.old"

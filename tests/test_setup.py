@@ -176,6 +176,21 @@ def test_without_root_one_line_says_which_packages(tmp_path: Path) -> None:
     )
 
 
+def test_byte_code_is_kept_where_python_keeps_none_itself(tmp_path: Path) -> None:
+    """In a container, too, nfslat is compiled once, and what is changed after that runs as it is then."""
+    module = tmp_path / "nfslat" / "one.py"
+    module.parent.mkdir()
+    module.write_text("print('before')")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    _sourced(tmp_path, {}, "export PYTHONDONTWRITEBYTECODE=1; keep_byte_code")
+    assert list((tmp_path / "nfslat" / "__pycache__").glob("one.*.pyc"))
+    module.write_text("print('changed')")
+    command = [sys.executable, "-c", "import one"]
+    said = subprocess.run(command, env={"PYTHONPATH": str(module.parent)}, capture_output=True, text=True, check=True)
+    assert said.stdout == "changed\n"
+
+
 def test_cargo_gets_a_lock_with_the_registry_that_it_names_itself(tmp_path: Path) -> None:
     """Cargo.lock is crates.lock and, for each crate with a sum, the line that cargo writes; it is made once."""
     (tmp_path / "native").mkdir()
