@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -31,8 +30,7 @@ class ClientClock(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class ConstantOffset:
+class ConstantOffset(NamedTuple):
     """A `ClientClock` for a server's clock that is `theta_ns` ahead of the client's all the time."""
 
     theta_ns: int
@@ -42,8 +40,7 @@ class ConstantOffset:
         return [ns - self.theta_ns for ns in server_ns]
 
 
-@dataclass(frozen=True)
-class Parts:
+class Parts(NamedTuple):
     """The five parts of each matched op, int ns, made when asked for. They sum exactly to t3 - t0 on the client,
     whatever theta is: the server's instants are put on the client's clock, and the parts lie between them.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,8 +12,7 @@ from nfslat.model.tables import I64, Bool, Matched, Ops
 from nfslat.select import is_reverse
 
 
-@dataclass(frozen=True)
-class HostPair:
+class HostPair(NamedTuple):
     """Addresses as the client's capture has them; `there` is the server's as its own has it."""
 
     client: str
@@ -27,8 +26,7 @@ class HostPair:
         return f"between {self.client} and {self.server}"
 
 
-@dataclass(frozen=True)
-class HostPairs:
+class HostPairs(NamedTuple):
     """`pairs` are those with matched ops, most first; the columns have a row for each class of the ops of a side, and
     say of which pair it is: NULL for hosts that only one of the captures knows."""
 

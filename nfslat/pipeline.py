@@ -69,8 +69,6 @@ from nfslat.model.tables import I64, Bool, Matched
 from nfslat.outcomes.recovery import Recovery, recoveries
 from nfslat.outcomes.tries import Request, requests
 from nfslat.peer.acks import acks_of_both
-from nfslat.peer.decoded import dated_frames, decoded_of, matched_one_to_one
-from nfslat.peer.infer import clock_of, infer
 from nfslat.peer.own import OwnStamps, own_stamps, sampled
 from nfslat.results import Analysis, Correlation, Order, Side
 from nfslat.select import (
@@ -92,6 +90,7 @@ from nfslat.wire.round_trip import half_trips_ns
 from nfslat.wire.unseen import Unseen, unseen
 
 if TYPE_CHECKING:
+    from nfslat.answer.callers import Called
     from nfslat.answer.pictures import Alone, Pictures
     from nfslat.answer.pivots import Intervals, Pivot
     from nfslat.evidence.known import Known
@@ -133,6 +132,9 @@ def inspect(source: Source, engine: Engine, *, filters: Filters, progress: Progr
 def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
     """One capture that `inspect` gave, compared with what its packets tell of the other host; or why they do not. Its
     segments are taken out of it."""
+    from nfslat.peer.decoded import dated_frames, decoded_of, matched_one_to_one
+    from nfslat.peer.infer import clock_of, infer
+
     d = side.decoded
     taken_at = side.source.bundle.side if side.source.bundle else None  # else the packets tell
     sample = sampled(d.segments)
@@ -210,7 +212,7 @@ def _on_one_clock(
     numbers = client.ops.spread(pairs.of_client)[called.client]
     theta: dict[tuple[str, str], int] = {}
     for at, one in enumerate(pairs.pairs[:_MOST_CLOCKS]):
-        mine = dataclasses.replace(matching, matched=called.take(numbers == at))
+        mine = matching._replace(matched=called.take(numbers == at))
         clock = _find_clock(server, client, mine, own, ([], []))
         if clock.fits:
             theta[one.there, one.client] = clock.main.theta_ns
@@ -289,9 +291,9 @@ def analyse(
         at_server, at_client = _of_pairs(pairs, at_server, at_client, flying_there)
     if others is None and cannot_tell:
         others = one_of_several(at_server, cannot_tell)
-    at_server = dataclasses.replace(at_server, in_socket_ns=_in_socket_ns(found, charges))
+    at_server = at_server._replace(in_socket_ns=_in_socket_ns(found, charges))
     if found.inferred is not None:
-        at_client = dataclasses.replace(at_client, stamps=found.inferred.stamps)
+        at_client = at_client._replace(stamps=found.inferred.stamps)
     flying = in_flight(at_server, at_client, others)
     called = client.forward & at_client.compared
     tried, recovered = _put_off(client, called)
@@ -345,7 +347,6 @@ def report(
     """
     from nfslat.figures.audit.late import late_notes
     from nfslat.figures.audit.pair import pair_notes, remarks
-    from nfslat.figures.called import called_of
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
     from nfslat.figures.charges import charge_rows
     from nfslat.figures.clock import clock_of as figures_of_clock
@@ -412,7 +413,7 @@ def report(
             hangs=hangs,
             charges=[] if brief else charge_rows(c),
             inflight=inflight,
-            called={} if brief else called_of(sides, filters),
+            called={} if brief else _called(sides, filters),
             outcomes=None if brief else outcomes_of(sides, c.client, c.tried_again, c.recoveries),
             what_if=replays,
             evidence=list(evidence),
@@ -452,7 +453,7 @@ def phases_of(c: Analysis, known: Known, borders: Sequence[int] | None = None) -
         if whole.instead and not is_fewer and len(one.matched) < _NEARLY_ALL * len(c.matched):
             # More calls have told than there are in one phase.
             load = refuted(one.inflight.load, whole.instead)
-            one = dataclasses.replace(one, inflight=dataclasses.replace(one.inflight, load=load))
+            one = dataclasses.replace(one, inflight=one.inflight._replace(load=load))
         inflight = inflight_of(one, brief=True)
         judged = judge(one, hosts, matched_ops(one, brief=True), inflight, None)
         if judged is not None:
@@ -465,6 +466,9 @@ def pairs_of(
     c: Analysis, known: Known, transport: list[model.Transport] | None
 ) -> tuple[list[model.HostPair], list[PairTold]]:
     """A row for each pair of hosts, and what is said of those that have enough ops; nothing where there is only one."""
+    pairs = host_pairs(c.server.ops, c.client.ops, c.matched)
+    if len(pairs.pairs) < 2:
+        return [], []
     from nfslat.evidence.known import Known
     from nfslat.figures.findings import judge
     from nfslat.figures.host_pairs import FEW, MOST, PairTold, numbers_of, plain_rows, told_row, ways_between
@@ -472,9 +476,6 @@ def pairs_of(
     from nfslat.figures.matched import matched_ops
     from nfslat.figures.phases import leading
 
-    pairs = host_pairs(c.server.ops, c.client.ops, c.matched)
-    if len(pairs.pairs) < 2:
-        return [], []
     numbers = numbers_of(c, pairs)
     rows = plain_rows(c, pairs.pairs, numbers)
     hosts = Known(
@@ -512,7 +513,7 @@ def between(c: Analysis, pairs: HostPairs, number: int, mine: Bool, wide: Server
     server, client = sides
     matched, clock = c.matched.take(mine), c.clock
     if c.inferred is None:
-        own = _find_clock(server, client, dataclasses.replace(c.matching, matched=matched), c.own, ([], []))
+        own = _find_clock(server, client, c.matching._replace(matched=matched), c.own, ([], []))
         clock = own if own.fits else clock
         matched = only(matched, ~np.isin(matched.client, clock.under_way))
     part = decompose(server, client, c.matching, matched, clock, srt=c.srt, order=c.order)
@@ -566,7 +567,6 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
 
     Where it was taken cannot be known, so the SRT is the span that both kinds of side can give (definition "client").
     """
-    from nfslat.figures.called import called_of
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
     from nfslat.figures.findings import findings_of_hangs, findings_of_one
     from nfslat.figures.hanging import hangs_of_one
@@ -588,7 +588,7 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
         notes=[f"nothing is inferred of the other host: {why_alone}"] if why_alone else [],
         hangs=hangs,
         inflight=inflight_of_one(side, in_flight(at_server, at_client)),
-        called=called_of({"capture": side}, filters),
+        called=_called({"capture": side}, filters),
         outcomes=outcomes_of({"capture": side}, side, tried, recovered),
         findings=[one.as_finding() for one in (*findings_of_hangs(hangs), *findings_of_one(side, tried, recovered))],
     )
@@ -598,6 +598,15 @@ def _unseen_of_one(side: Side, missing: I64) -> Unseen | None:
     if not len(side.decoded.details.unread) or not is_without_filters(side.reasons):
         return None
     return unseen(side.decoded, side.forward, missing, at_server=False)
+
+
+def _called(sides: Mapping[str, Side], filters: Filters) -> dict[str, list[Called]]:
+    """Nothing where only NFS was asked for, of which other figures say more."""
+    if not filters.all_programs:
+        return {}
+    from nfslat.figures.called import called_of
+
+    return called_of(sides, filters)
 
 
 # --- Tables that stages take, out of sides ----------------------------------------------------------------------------
@@ -675,12 +684,12 @@ def _of_pairs(
     server are of one, though there may be several."""
     ours = at_client.compared & at_client.ops.spread(pairs.of_client != NULL)
     there = at_server.compared if flying_there is None else flying_there
-    return _at_first(at_server, pairs.servers, there), dataclasses.replace(at_client, compared=ours)
+    return _at_first(at_server, pairs.servers, there), at_client._replace(compared=ours)
 
 
 def _at_first(side: OneSide, servers: Sequence[str], flying: Bool) -> OneSide:
     """With the levels of the first of `servers`."""
-    return dataclasses.replace(side, servers=servers, compared=flying & side.ops.spread(is_at(side.ops, servers[0])))
+    return side._replace(servers=servers, compared=flying & side.ops.spread(is_at(side.ops, servers[0])))
 
 
 def _charge(

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -35,8 +35,7 @@ OF_TIME = REASONS[-2:]
 _ABSOLUTE_S = 100_000_000  # a number of seconds this large (1973) is a date, not a distance from the first packet
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(NamedTuple):
     """A point in time: distance from the client capture's first packet, or int ns since 1970."""
 
     ns: int

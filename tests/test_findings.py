@@ -1198,7 +1198,7 @@ def test_slow_storage_is_said_of_the_ops_that_wait_for_it(rows: tuple[MatchedRow
 def said_of(facts: Facts) -> tuple[list[Finding], Any]:
     """The findings, and the verdict as `nfslat.figures.findings` asks for it."""
     found = every(facts)
-    ground = replace(SOUND, unseen_explain=facts.unseen_ms is not None)
+    ground = SOUND._replace(unseen_explain=facts.unseen_ms is not None)
     return found, verdict(replace(facts.mean, kept_ms=facts.kept_by), None, ground, found)
 
 

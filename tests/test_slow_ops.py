@@ -226,7 +226,7 @@ def test_how_many_take_how_long_is_said() -> None:
 )
 def test_how_they_come_is_said_where_it_is_known(changes: dict[str, object], said: str) -> None:
     """In one part of the time, together, regularly or alone; and whether the server went on meanwhile."""
-    found = _one(replace(FACTS, slow_ops=replace(LATE, **changes)))  # type: ignore[arg-type]
+    found = _one(replace(FACTS, slow_ops=LATE._replace(**changes)))  # type: ignore[arg-type]
     assert said in found.text
     assert found.code == ("server-slow-ops" if changes.get("overtaken") == 0.0 else "server-storage")
     assert found.confidence == "likely"
@@ -235,13 +235,13 @@ def test_how_they_come_is_said_where_it_is_known(changes: dict[str, object], sai
 @pytest.mark.parametrize(("slow", "is_said"), [(375, False), (31, True)])
 def test_many_that_come_as_by_chance_are_no_finding(slow: int, is_said: bool) -> None:
     """Of a queue that is busy half of the time half of the ops wait, one by one: only few are told apart by that."""
-    facts = replace(FACTS, slow_ops=replace(LATE, slow=slow, of=851, alone=True, overtaken=0.0))
+    facts = replace(FACTS, slow_ops=LATE._replace(slow=slow, of=851, alone=True, overtaken=0.0))
     assert (slow_finding(facts) is not None) == is_said
 
 
 def test_light_ops_that_are_slow_are_no_storages() -> None:
     """LOOKUPs and GETATTRs that take long are the server's, whoever goes on meanwhile."""
-    assert _one(replace(FACTS, slow_ops=replace(LATE, ops=("READ", "GETATTR")))).code == "server-slow-ops"
+    assert _one(replace(FACTS, slow_ops=LATE._replace(ops=("READ", "GETATTR")))).code == "server-slow-ops"
 
 
 @pytest.mark.parametrize(("ops", "late_ms", "is_named"), [(("READ",), 20.0, False), (("READ",), 19.0, True),
@@ -268,8 +268,8 @@ def test_the_storages_own_figure_decides() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"slow_ops": replace(LATE, slow_ms=4.9)},
-        {"slow_ops": replace(LATE, mean_ms=0.19)},
+        {"slow_ops": LATE._replace(slow_ms=4.9)},
+        {"slow_ops": LATE._replace(mean_ms=0.19)},
         {"unseen_share": 0.3},
         {"slow_ops": None},
     ],
@@ -281,10 +281,10 @@ def test_what_hardly_costs_anything_is_not_said(changes: dict[str, object]) -> N
 
 def test_the_same_time_is_claimed_once() -> None:
     """A slow server whose ops part into two kinds has one finding on its time, not two or three."""
-    assert [one.code for one in server_findings(replace(STORAGE, slow_ops=replace(LATE, mean_ms=15.0)))] == [
+    assert [one.code for one in server_findings(replace(STORAGE, slow_ops=LATE._replace(mean_ms=15.0)))] == [
         "server-storage"
     ]
-    cannot = replace(UNKNOWN, slow_ops=replace(LATE, mean_ms=15.0, overtaken=0.0))
+    cannot = replace(UNKNOWN, slow_ops=LATE._replace(mean_ms=15.0, overtaken=0.0))
     (found,) = server_findings(cannot)
     assert found.code == "server-slow-ops"
     assert "cannot be told: too regular" in found.text

@@ -324,7 +324,7 @@ SOUND = Ground(ops=3000, complete=0.98, incomplete="", negative=0, clock_fits=Tr
 def _ground(wire_ms: tuple[float, float], server_ms: tuple[float, float]) -> tuple[Layers, Ground]:
     found = WithUnseen(72, 0.023, (0.3, 0.4), SEEN, wire_ms, server_ms)
     assert found.matters
-    return found.layers(), Ground(**{**vars(SOUND), "unseen": found})
+    return found.layers(), SOUND._replace(unseen=found)
 
 
 def test_a_layer_is_named_where_the_bounds_leave_no_other() -> None:

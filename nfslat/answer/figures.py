@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 PARTS = ["call_send", "call_net", "server", "reply_send", "reply_net"]
+NETWORK = "network"  # both ways together, where the clocks do not tell them apart
+# What a piece of an op is besides what is charged to a cause.
+NO_CONNECTION, QUEUE, IN_THREAD, UNEXPLAINED = "no connection", "queue", "in thread", "unexplained"
 
 
 @dataclass(frozen=True)

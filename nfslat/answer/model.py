@@ -7,9 +7,8 @@ milliseconds, counts integers, times ISO 8601 with zone; None is "not known".
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from nfslat.answer.callers import Called
 from nfslat.answer.contract import (
     BothSides,
     BothSidesOrCapture,
@@ -40,13 +39,13 @@ from nfslat.answer.inflight import MountInFlight as MountInFlight
 from nfslat.answer.inflight import ServerInFlight as ServerInFlight
 from nfslat.answer.inflight import SessionInFlight as SessionInFlight
 from nfslat.answer.outcomes import Outcomes as Outcomes
-from nfslat.answer.pictures import Alone as Alone
-from nfslat.answer.pictures import Pictures as Pictures
-from nfslat.answer.pictures import SlowOp as SlowOp
-from nfslat.answer.pivots import Intervals, Pivot
-from nfslat.answer.pivots import PivotRow as PivotRow
-from nfslat.answer.tune import Advice
 from nfslat.model.causes import CHARGES
+
+if TYPE_CHECKING:
+    from nfslat.answer.advice import Advice
+    from nfslat.answer.callers import Called
+    from nfslat.answer.pictures import Alone, Pictures, SlowOp
+    from nfslat.answer.pivots import Intervals, Pivot
 
 SCHEMA = "nfslat.report/2"
 # The names of `nfslat.model.tables.State` and `Miss`; a test holds them to those, which would load numpy here.

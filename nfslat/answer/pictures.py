@@ -10,11 +10,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from nfslat.answer.contract import Count, Must, NotNegative, Positive, Time
-from nfslat.answer.figures import PARTS
+from nfslat.answer.figures import IN_THREAD, NETWORK, NO_CONNECTION, PARTS, QUEUE, UNEXPLAINED
 from nfslat.model.causes import CHARGES
-
-NETWORK = "network"  # both ways together, where the clocks do not tell them apart
-NO_CONNECTION, QUEUE, IN_THREAD, UNEXPLAINED = "no connection", "queue", "in thread", "unexplained"
 
 
 @dataclass(frozen=True)

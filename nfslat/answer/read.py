@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import importlib
 import json
+import sys
 import types
 import typing
+from collections import ChainMap
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -30,6 +33,15 @@ _SCALARS: dict[Any, tuple[str, tuple[type, ...]]] = {
     float: ("a number", (int, float)),  # a whole number stays one, so that it is written as it was read
     type(None): ("null", (type(None),)),
 }
+# Modules here that a usual run does not import, since it makes nothing of what they hold.
+_LATE = ("advice", "callers", "pictures", "pivots")
+
+
+def field_types(cls: type) -> dict[str, Any]:
+    """The hint of each field of a dataclass, with what stands in `Annotated`; of those under ``TYPE_CHECKING``, too."""
+    own = vars(sys.modules[cls.__module__])
+    late = [vars(importlib.import_module(f"nfslat.answer.{name}")) for name in _LATE]
+    return typing.get_type_hints(cls, localns=ChainMap(own, *late), include_extras=True)
 
 
 class _WrongError(Exception):
@@ -55,7 +67,7 @@ def from_json(cls: type[D], text: str, name: str, made_by: str) -> D:
     except (ValueError, RecursionError) as problem:
         foreign = isinstance(problem, json.JSONDecodeError | RecursionError)
         raise InputError(f"{name}: {'not JSON' if foreign else 'no report'} ({problem})") from problem
-    hints = typing.get_type_hints(cls, include_extras=True)
+    hints = field_types(cls)
     (wanted,) = (must.keywords["const"] for must in hints["schema"].__metadata__)
     found = value.get("schema") if isinstance(value, dict) else None
     if found != wanted:
@@ -180,7 +192,7 @@ def _mapping(each: _Read, value: Any) -> dict[str, Any]:
 
 
 def _object(cls: type[Any]) -> _Read:
-    hints = typing.get_type_hints(cls, include_extras=True)
+    hints = field_types(cls)
     missing = dataclasses.MISSING
     fields = [
         (field.name, _reader(hints[field.name]), field.default is missing and field.default_factory is missing)

@@ -17,6 +17,7 @@ from collections import Counter
 from typing import Any
 
 from nfslat.answer.contract import Document
+from nfslat.answer.read import field_types
 
 _KINDS = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 _PYTHON = {"None": "null", "True": "true", "False": "false", "``": "`"}
@@ -53,13 +54,13 @@ def _classes(hint: Any, found: list[type]) -> list[type]:
         _classes(inner, found)
     if dataclasses.is_dataclass(hint) and hint not in found:
         found.append(typing.cast(type, hint))
-        for of_field in typing.get_type_hints(hint, include_extras=True).values():
+        for of_field in field_types(typing.cast(type, hint)).values():
             _classes(of_field, found)
     return found
 
 
 def _object(cls: type, names: dict[type, str]) -> dict[str, Any]:
-    hints = typing.get_type_hints(cls, include_extras=True)
+    hints = field_types(cls)
     meaning, said = _comments(cls)
     fields = [field.name for field in dataclasses.fields(cls)]
     return {

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from nfslat.answer.model import StackRow
+if TYPE_CHECKING:
+    from nfslat.answer.model import StackRow
 
 _NEARLY_ALL = 0.95  # from here on two decimals tell how much is missing
 _DASH = "-"

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import platform
 import shlex
 import sys
-import tempfile
-import traceback
 from collections.abc import Sequence
 
 from nfslat import __version__
@@ -26,6 +23,10 @@ def say(text: str) -> None:
 
 def report_crash(problem: Exception, arguments: Sequence[str]) -> int:
     """Say that nfslat is at fault, in a line, and where the rest is written; returns the exit status."""
+    import platform  # noqa: PLC0415  (these take longer than all that a run says)
+    import tempfile  # noqa: PLC0415
+    import traceback  # noqa: PLC0415
+
     last = traceback.extract_tb(problem.__traceback__)[-1:]
     where = "".join(f" at {one.filename.rpartition('/')[2]}:{one.lineno}" for one in last)
     what = f"internal error: {type(problem).__name__}{where}"

@@ -9,8 +9,7 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from nfslat.cli.arguments import add_overwrite
 from nfslat.cli.messages import say
@@ -53,8 +52,7 @@ def packages(*modules: str) -> Callable[[str], None]:
     return check
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(NamedTuple):
     """One format. `write` gets the report, what `open` made of the name, and the name."""
 
     option: str
@@ -71,8 +69,7 @@ class Output:
         return getattr(options, self.option.strip("-").replace("-", "_"))
 
 
-@dataclass(frozen=True)
-class Opened:
+class Opened(NamedTuple):
     """Files that are to be written."""
 
     write: Callable[[Any], tuple[PictureError | None, list[str]]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -134,6 +133,8 @@ class Parser(argparse.ArgumentParser):
 def meant(word: str, known: Iterable[str]) -> str:
     """``; did you mean WORD?``, or nothing."""
     names = {name.lower(): name for name in known}
+    import difflib  # noqa: PLC0415  (only slips need it)
+
     near = difflib.get_close_matches(word.lower(), names, n=1, cutoff=_CLOSE)
     return f"; did you mean {names[near[0]]}?" if near else ""
 

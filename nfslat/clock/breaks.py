@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -78,8 +78,7 @@ class Seen:
 _Event = tuple[int, float, float]  # frame in the client's capture, x, y
 
 
-@dataclass(frozen=True)
-class Break:
+class Break(NamedTuple):
     """Between two runs: the last event that only the earlier one explains, and the first that only the later does."""
 
     frames: tuple[int, int]  # of the two in the client's capture; the smaller number first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +14,7 @@ from nfslat.model.blocks import each_block, together
 from nfslat.model.tables import I32, I64, Bool, Matched, Ops
 
 
-@dataclass(frozen=True)
-class Segment:
+class Segment(NamedTuple):
     """theta while both clocks run evenly: ``theta_ns + slope * (t - t_ns)`` at time t on the client's clock.
 
     It holds for the client's ops from row `first_row` on. `lines` are all that are possible: of x, the client's clock
@@ -63,8 +63,7 @@ class Segment:
         return np.asarray(shifted - np.rint(since * (self.slope / (1 + self.slope))).astype(np.int64), dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """A clock was set: theta jumped by `jump_ns`, at a moment between two instants of the client's clock."""
 
     after_ns: int

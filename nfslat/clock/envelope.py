@@ -9,6 +9,7 @@ synchronization algorithms for network measurements", 2002).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,8 +41,7 @@ class Points:
         return Points(np.delete(self.x, row), np.delete(self.y, row))
 
 
-@dataclass(frozen=True)
-class Lines:
+class Lines(NamedTuple):
     """The lines that keep to all points: for each slope of `b`, ascending, `a` lies between `lowest` and `highest`.
 
     Between the slopes given the two change linearly, so these are the corners of a polygon. `best_b` is the slope of
@@ -97,8 +97,7 @@ class Lines:
         return above, below
 
 
-@dataclass(frozen=True)
-class Contradiction:
+class Contradiction(NamedTuple):
     """No line keeps to all points. Rows of the points in whose way the line is that misses by least, and by how much:
     half of the distance that is lacking."""
 

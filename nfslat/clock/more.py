@@ -35,7 +35,7 @@ def narrowed(clock: Clock, called: tuple[I64, I64], answered: tuple[I64, I64]) -
     theta_ns = was.y0_ns + round((low + high) / 2 + slope * (was.t_ns - was.x0_ns))
     narrowest = _narrowest(lines.over, lines.under)
     floor_ns = was.floor_ns if np.isinf(narrowest) else min(was.floor_ns, int(np.ceil(max(narrowest, 0.0) / 2)))
-    now = dataclasses.replace(was, theta_ns=theta_ns, slope=slope, lines=lines, floor_ns=floor_ns)
+    now = was._replace(theta_ns=theta_ns, slope=slope, lines=lines, floor_ns=floor_ns)
     return dataclasses.replace(clock, segments=(now,), rough_ns=theta_ns)
 
 

@@ -7,12 +7,11 @@ nothing on either side of it is passed over.
 
 from __future__ import annotations
 
-import dataclasses
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +29,7 @@ _BRIDGED = 2  # ops that may be in neither of two runs beside a third that only 
 _FEWEST = 4  # ops that make a run of their own between others
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """Rows `begin` to `end` and the lines that explain them, but for `contradicting` points."""
 
     begin: int
@@ -52,7 +50,7 @@ def find_runs(over: Points, under: Points) -> list[Run]:
         is_seam = 0 < end - begin <= _SEAM * _window(len(over))  # more that fits nothing is no place of a break
         inside = find_runs(over.at(begin, end), under.at(begin, end)) if runs and is_seam else []
         for run in inside:
-            inner = dataclasses.replace(run, begin=run.begin + begin, end=run.end + begin)
+            inner = run._replace(begin=run.begin + begin, end=run.end + begin)
             if found and (longer := _joined(found[-1], inner, over, under)):
                 found[-1] = longer
             elif after and (longer := _joined(inner, after, over, under)):
@@ -154,8 +152,7 @@ def _window(rows: int) -> int:
     return max(min(_WINDOW, rows // _FEWEST_WINDOWS), 1, -(-rows // _MOST_WINDOWS))
 
 
-@dataclass(frozen=True)
-class _Windows:
+class _Windows(NamedTuple):
     """Where windows of rows begin, and of each the tightest and the second tightest point of both kinds."""
 
     starts: list[int]  # and the end of the last one

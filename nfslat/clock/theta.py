@@ -9,7 +9,6 @@ a clock was set, or its rate changed. A few points that contradict all others ar
 
 from __future__ import annotations
 
-import dataclasses
 from itertools import pairwise
 
 import numpy as np
@@ -102,7 +101,9 @@ def _with_all(
 
     def collect(at: slice) -> None:
         seen = Seen.of(server, client, matched, at, sample)
-        seen = seen.take(seen.is_possible & ~np.isin(seen.row, but)) if len(but) else seen.take(seen.is_possible)
+        possible = seen.is_possible & ~np.isin(seen.row, but) if len(but) else seen.is_possible
+        if not possible.all():
+            seen = seen.take(possible)
         number = np.searchsorted(firsts[1:], seen.row, side="right")
         for own, run, kept in zip(range(len(runs)), runs, near, strict=True):
             part = seen if len(runs) == 1 else seen.take(number == own)
@@ -124,7 +125,7 @@ def _with_all(
         found = explain(run.lines, over, under)
         if found is None:  # what the sample says is true as far as it goes
             found = run.lines, run.contradicting + len(over) + len(under)
-        out.append(dataclasses.replace(run, lines=found[0], contradicting=run.contradicting + found[1]))
+        out.append(run._replace(lines=found[0], contradicting=run.contradicting + found[1]))
     return out
 
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,8 +40,7 @@ _UNDER_WAY_NS = 20_000_000  # as in `details.Pauses`
 _APART_NS = 20_000  # clocks that are nearer than this are one: less is what stamping and queueing take
 
 
-@dataclass(frozen=True)
-class _Neighbours:
+class _Neighbours(NamedTuple):
     """Of two packets in opposite directions that stand next to each other in the file: what they say of delta."""
 
     bound_ns: I64  # reply's stamp minus call's
@@ -138,7 +137,7 @@ def _drifting(neighbours: _Neighbours, at_ns: int, bounds: tuple[int, int]) -> t
 
 def _levelled(neighbours: _Neighbours, slope: float, at_ns: int) -> _Neighbours:
     drifted = np.rint((neighbours.t_ns - at_ns) * slope).astype(np.int64)
-    return dataclasses.replace(neighbours, bound_ns=neighbours.bound_ns - drifted)
+    return neighbours._replace(bound_ns=neighbours.bound_ns - drifted)
 
 
 # --- Amending ---------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,7 @@ _OWN = 0.9  # numbers there are for each call; where there are fewer they come a
 _SPARSE = 8  # where XIDs are less dense than one in so many numbers, they are sorted
 
 
-@dataclass(frozen=True, eq=False)
-class Calls:
+class Calls(NamedTuple):
     """Calls of all programs, answered or not: NFSACL shares NFS's connections and XIDs. Rows of columns as in `Ops`."""
 
     conn: I32
@@ -30,7 +29,7 @@ class Calls:
 
     def take(self, rows: Bool) -> Calls:
         """Some of them."""
-        return replace(self, conn=self.conn[rows], xid=self.xid[rows], is_nfs=self.is_nfs[rows])
+        return self._replace(conn=self.conn[rows], xid=self.xid[rows], is_nfs=self.is_nfs[rows])
 
 
 def calls_of(decoded: Decoded) -> Calls:

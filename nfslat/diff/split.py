@@ -16,8 +16,8 @@ from nfslat.diff.model import Verdict
 from nfslat.diff.read import of_correlation
 from nfslat.diff.runs import Run, Shift
 from nfslat.errors import InputError
+from nfslat.figures.matched import begins_ns
 from nfslat.figures.phases import Span, spans_of
-from nfslat.figures.pivots import begins_ns
 from nfslat.model.units import NS_PER_S, iso, to_ms, utc
 from nfslat.results import Analysis, Correlation
 from nfslat.select import Filters, Moment

@@ -5,24 +5,25 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from nfslat.errors import UsageError
-from nfslat.evidence.records import Database, HostLoad, Snapshot
 from nfslat.model.protocol import DATA_OPS
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
 from nfslat.select import op_labels, parse_ops
 
+if TYPE_CHECKING:
+    from nfslat.evidence.records import Database, HostLoad, Snapshot
+
 MOST_MS = 1e9  # eleven days; more is a slip
 _FEW = 2  # names that are printed; more are "all"
 
 
-@dataclass(frozen=True)
-class Traced:
+class Traced(NamedTuple):
     """What tracepoints say of each matched op, ns; NULL where the trace does not have it."""
 
     slot_wait_ns: I64  # before it was sent

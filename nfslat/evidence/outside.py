@@ -6,16 +6,21 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
 
 from nfslat.decode.capture import Bundle
 from nfslat.errors import InputError, UsageError
 from nfslat.evidence.known import Known, data_ops, rate_per_s
-from nfslat.evidence.records import Evidence, Interval, Latency, Snapshot
 from nfslat.inflight.little import little_ms
 from nfslat.model.protocol import DATA_OPS
 from nfslat.model.tables import hosts
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis, Correlation
+
+if TYPE_CHECKING:
+    from nfslat.evidence.records import Evidence, Interval, Latency, Snapshot
+
+    _Host = tuple[Snapshot | None, Interval | None]  # the last snapshot of it, and what was between two
 
 # Which field of `Known` a layer of evidence fills; what the client's kernel says is the application's figure where no
 # other is.
@@ -28,7 +33,6 @@ _FIELDS = (
 )
 _LAYERS = {layer for layer, _ in _FIELDS}
 _APART = 2.0  # times; so far apart are not the same requests
-_Host = tuple[Snapshot | None, Interval | None]  # the last snapshot of it, and what was between two
 
 
 @dataclass(frozen=True)
@@ -99,8 +103,7 @@ class Outside:
         return known, tuple(dict.fromkeys([*unused, *notes]))
 
 
-@dataclass(frozen=True)
-class Files:
+class Files(NamedTuple):
     """Names of the files of evidence, as they were given."""
 
     evidence: Sequence[str] = ()

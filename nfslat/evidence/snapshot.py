@@ -10,7 +10,7 @@ from itertools import chain
 
 from nfslat.errors import InputError
 from nfslat.evidence import configured
-from nfslat.evidence.kinds import HOST_TEXTS, Numbered
+from nfslat.evidence.host_texts import HOST_TEXTS, Numbered
 from nfslat.evidence.records import Setting, Snapshot
 
 LIMIT_BYTES = 64 << 20  # a snapshot has some 100 KiB; what is larger is something else

@@ -167,21 +167,19 @@ class Pseudonyms:
     def tables(self, found: Analysis) -> Analysis:
         """The tables of two captures (`by_role`), and what was worked out of them."""
         client, server = self.side(found.client), self.side(found.server)
-        parts = dataclasses.replace(found.parts, client=client.ops, server=server.ops)
+        parts = found.parts._replace(client=client.ops, server=server.ops)
         flying, charges = found.inflight, found.charges
         mounts = tuple(
-            dataclasses.replace(
-                one, client=self.address(one.client), server=(self.address(one.server[0]), one.server[1])
-            )
+            one._replace(client=self.address(one.client), server=(self.address(one.server[0]), one.server[1]))
             for one in flying.mounts
         )
-        sessions = tuple(dataclasses.replace(one, session=self.session(one.session)) for one in flying.sessions)
-        jobs = dataclasses.replace(flying.load.jobs, server=self.address(flying.load.jobs.server))
-        load = dataclasses.replace(flying.load, jobs=jobs)
-        flying = dataclasses.replace(flying, load=load, mounts=mounts, sessions=sessions)
+        sessions = tuple(one._replace(session=self.session(one.session)) for one in flying.sessions)
+        jobs = flying.load.jobs._replace(server=self.address(flying.load.jobs.server))
+        load = flying.load._replace(jobs=jobs)
+        flying = flying._replace(load=load, mounts=mounts, sessions=sessions)
         if charges is not None:
             plateaus = tuple(
-                dataclasses.replace(one, client=self.address(one.client), server=self.address(one.server))
+                one._replace(client=self.address(one.client), server=self.address(one.server))
                 for one in charges.plateaus
             )
             charges = dataclasses.replace(charges, parts=parts, plateaus=plateaus)

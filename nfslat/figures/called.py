@@ -35,8 +35,8 @@ class _Calls:
 
 
 def called_of(sides: Mapping[str, Side], filters: Filters) -> dict[str, list[Called]]:
-    """Of each side; nothing where only NFS was asked for, of which other figures say more."""
-    return {name: _rows(side, filters) for name, side in sides.items()} if filters.all_programs else {}
+    """Of each side."""
+    return {name: _rows(side, filters) for name, side in sides.items()}
 
 
 def _rows(side: Side, filters: Filters) -> list[Called]:

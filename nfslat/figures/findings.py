@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,8 +49,7 @@ _SAME = 1.1
 _NEARLY_ALL = 0.99
 
 
-@dataclass(frozen=True)
-class Judged:
+class Judged(NamedTuple):
     """What explains the time of some ops, the verdict, and what both rest on."""
 
     causes: list[Diagnosis]  # by what mending each would give

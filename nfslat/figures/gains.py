@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from nfslat.answer.tune import Advice
+from nfslat.answer.advice import Advice
 from nfslat.errors import NfslatError
 from nfslat.figures.whatif import Asked, InEffect, replayed
 from nfslat.findings.client import SESSION_SLOTS, SLOT_CODES, Slots

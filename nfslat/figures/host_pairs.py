@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,7 @@ MOST = 32  # pairs that are looked at by themselves, those with most time
 _NEARLY_ALL = 0.9  # of the time: what is said of the pairs is said of all
 
 
-@dataclass(frozen=True)
-class PairTold:
+class PairTold(NamedTuple):
     """What the findings say of the ops of one pair of hosts."""
 
     pair: HostPair
@@ -141,4 +140,4 @@ def leading_pair(pairs: Sequence[PairTold], whole: model.Verdict | None) -> Pair
     causes = [dataclasses.replace(one, text=f"{who} {lowered(one.text)}") for one in most.causes]
     verdict = dataclasses.replace(most.verdict, text=text, objectives=whole.objectives)
     others, verdict = with_others(pairs, most, verdict, "all response times")
-    return dataclasses.replace(most, causes=ranked([*causes, *others], most.row.client_ms), verdict=verdict)
+    return most._replace(causes=ranked([*causes, *others], most.row.client_ms), verdict=verdict)

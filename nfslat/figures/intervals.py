@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from nfslat.answer.pivots import IntervalRow, Intervals
 from nfslat.errors import UsageError
-from nfslat.figures.pivots import begins_ns, known_bytes, sizes_of
+from nfslat.figures.matched import begins_ns
+from nfslat.figures.pivots import known_bytes, sizes_of
 from nfslat.model.blocks import filled, rank
 from nfslat.model.protocol import NFS, NULL, program_name
 from nfslat.model.tables import I16, I64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,15 +15,12 @@ from nfslat.figures.stats import summary_of
 from nfslat.results import Analysis
 from nfslat.select import parse_ops
 
-_FORM = re.compile(
-    r"(?:(?P<op>[A-Za-z0-9_-]+?)(?:\.(?P<figure>mean|p50|p95|p99|max))?)=(?P<value>\d+(?:\.\d+)?)(?P<unit>us|ms|s)?"
-)
+_FORM = r"(?:(?P<op>[A-Za-z0-9_-]+?)(?:\.(?P<figure>mean|p50|p95|p99|max))?)=(?P<value>\d+(?:\.\d+)?)(?P<unit>us|ms|s)?"
 _MS = {None: 1.0, "us": 1e-3, "ms": 1.0, "s": 1e3}
 _ALL = "all"
 
 
-@dataclass(frozen=True)
-class Slo:
+class Slo(NamedTuple):
     """One --slo."""
 
     text: str
@@ -34,7 +31,7 @@ class Slo:
 
 def parse_slo(text: str) -> Slo:
     """Raises ``UsageError`` for anything but ``OP=LIMIT`` and ``OP.FIGURE=LIMIT``."""
-    found = _FORM.fullmatch(text.strip())
+    found = re.fullmatch(_FORM, text.strip())
     if found is None or float(found["value"]) <= 0:
         raise UsageError(f"--slo {text}: give an operation and what is too slow: READ=5ms, READ.p99=20ms, all=10ms")
     op = found["op"]

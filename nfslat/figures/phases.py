@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from nfslat.answer import model
 from nfslat.figures.findings import Judged
-from nfslat.figures.pivots import begins_ns
+from nfslat.figures.matched import begins_ns
 from nfslat.findings.catalogue import CAUSE
 from nfslat.findings.diagnosis import Diagnosis, Gain
 from nfslat.findings.facts import MATTERS
@@ -38,8 +37,7 @@ _EDGE = 0.05  # of a phase: where it borders on another one, calls of both are u
 _DIGITS = 3
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """From the first call of a phase to that of the next one, ns on the client's clock; None: the capture's edge."""
 
     begin_ns: int | None
@@ -64,8 +62,7 @@ class Span:
         return f"from {utc(self.begin_ns, _DIGITS)} to {utc(self.end_ns, _DIGITS)}"
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(NamedTuple):
     """What the findings say of one phase."""
 
     span: Span
@@ -163,7 +160,7 @@ def leading(phases: Sequence[Told], whole: model.Verdict | None, threads: int | 
     causes = [dataclasses.replace(one, text=f"{when} {one.text}") for one in most.causes]
     verdict = dataclasses.replace(most.verdict, text=text, objectives=whole.objectives)
     others, verdict = with_others(phases, most, verdict, "all response times")
-    return dataclasses.replace(most, causes=ranked([*causes, *others], most.row.client_ms), verdict=verdict)
+    return most._replace(causes=ranked([*causes, *others], most.row.client_ms), verdict=verdict)
 
 
 class _Row(Protocol):

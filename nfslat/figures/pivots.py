@@ -11,6 +11,7 @@ from nfslat.answer.model import Summary
 from nfslat.answer.pivots import Pivot, PivotRow
 from nfslat.errors import UsageError
 from nfslat.figures.inflight import queue_ms
+from nfslat.figures.matched import begins_ns
 from nfslat.figures.op_columns import COLUMNS, Block, Labels, Paths
 from nfslat.figures.stats import summary_of
 from nfslat.kernels.order import side_by_side
@@ -65,11 +66,6 @@ def sizes_of(c: Analysis) -> I64:
     neither capture shows the size."""
     is_data = np.array([label in DATA_OPS for label in op_labels(c.client.ops.kinds)], dtype=np.bool_)
     return np.where(is_data[c.kind], _column(c, Labels(c, None), None, "size_bytes"), 0)
-
-
-def begins_ns(c: Analysis) -> I64:
-    """When the call of each matched op was sent, on the client's clock."""
-    return filled(len(c.matched), np.int64, lambda at: c.client.ops.t0[c.matched.client[at]])
 
 
 def known_bytes(total: int, without_size: int) -> int | None:

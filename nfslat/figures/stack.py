@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from nfslat.answer.model import StackRow
 from nfslat.evidence.known import CallMeans, Known, data_ops, data_rows, title_of
@@ -20,16 +20,14 @@ _SAME = 1.05
 _SOME = 0.05  # of the application's time, as for findings
 
 
-@dataclass(frozen=True)
-class Stack:
+class Stack(NamedTuple):
     """Rows to print, and what must be said with them."""
 
     rows: list[StackRow]
     notes: list[str]
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(NamedTuple):
     """The figures of one block, ms; None: not known. `queue` is part of `server`, `slot_wait` and `between_tries` of
     what the application's time is more than the client's."""
 
@@ -143,7 +141,7 @@ def _with_unseen(one: Layer, c: Analysis, at: I64) -> tuple[Layer, list[str]]:
         f"{one.title}: the latency stack is with the {found.ops:,} ops that the captures do not show; "
         "other tables are not"
     )
-    return dataclasses.replace(one, client=client, server=mean.server_ms, queue=queue), [said]
+    return one._replace(client=client, server=mean.server_ms, queue=queue), [said]
 
 
 def layers(one: Layer, known: Known) -> tuple[list[StackRow], list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,8 +59,7 @@ def with_unseen(c: Analysis, mean: Layers, rows: I64) -> WithUnseen | None:
     )
 
 
-@dataclass(frozen=True)
-class _Means:
+class _Means(NamedTuple):
     """Of all ops of a side: how many, and their mean SRT, at least and at most."""
 
     ops: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,20 +15,21 @@ from nfslat.figures.matched import row_of
 from nfslat.findings.client import Slots
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import Facts
-from nfslat.inflight import replay
 from nfslat.inflight.jobs import find_jobs
-from nfslat.inflight.play import Load
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
 from nfslat.select import client_ends, is_reverse
 
+if TYPE_CHECKING:
+    from nfslat.inflight import replay
+    from nfslat.inflight.play import Load
+
 _MOST = 1 << 20
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """One ``--what-if``."""
 
     text: str
@@ -36,8 +37,7 @@ class Asked:
     slots: int | None = None
 
 
-@dataclass(frozen=True)
-class InEffect:
+class InEffect(NamedTuple):
     """What a replay is held against. The gain of a finding and ``--what-if`` have it from here: they never differ."""
 
     rows: I64  # matched ops that the report's mean is of
@@ -100,6 +100,8 @@ def replayed(c: Analysis, now: InEffect, asked: Asked) -> model.WhatIf:
     the ops at the end, which have no successors to play, take nothing from it. Raises what `replay.what_if` does."""
     if c.inflight.load.servers > 1:
         raise InputError("these are ops of several servers, each with threads of its own; --server-addr takes one")
+    from nfslat.inflight import replay  # noqa: PLC0415  (most runs replay nothing)
+
     found = replay.what_if(
         _load_of(c, now.rows),
         threads_now=now.threads,
@@ -170,6 +172,8 @@ def _load_of(c: Analysis, counted: I64) -> Load:
     others = np.setdiff1d(jobs.op[jobs.op != NULL], server)
     ours = at_server.t1[server].min(), at_server.t2[server].max()
     others = others[(at_server.t2[others] >= ours[0]) & (at_server.t1[others] <= ours[1])]
+    from nfslat.inflight.play import Load  # noqa: PLC0415  (likewise)
+
     return Load.from_columns(
         {
             "conn": np.concatenate((at_server.conn[server], at_server.conn[others])),

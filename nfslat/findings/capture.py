@@ -21,7 +21,7 @@ _GRAVEST = (
 _LEAST = ("observer-effect", "capture-duplicates", "capture-reordered")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Audited(Evidence):
     """Of all findings on the captures themselves."""
 

@@ -28,7 +28,7 @@ _KEPT = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Slots(Evidence):
     """Of client-slots and session-slots."""
 
@@ -75,7 +75,7 @@ class Slots(Evidence):
         return f" in use {percent(self.at_limit_share)} of the time"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class AboveWire(Evidence):
     """Of above-wire."""
 
@@ -89,7 +89,7 @@ class AboveWire(Evidence):
     unseen_ms: float | None  # what each of their ops would have to take to explain all of it
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Serial(Evidence):
     """Of serial-calls."""
 

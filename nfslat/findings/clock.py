@@ -12,7 +12,7 @@ _UNUSUAL_PPM = 100
 _MOST_STEPS = 3  # that are named one by one
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Step(Evidence):
     """Of clock-step."""
 
@@ -21,21 +21,21 @@ class Step(Evidence):
     at: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class MoreSteps(Evidence):
     """Of clock-step: those that are not named one by one."""
 
     count: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class NoFit(Evidence):
     """Of clock-unknown."""
 
     contradicting: int  # calls and replies that agree with no offset that the others allow
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Drift(Evidence):
     """Of clock-drift."""
 

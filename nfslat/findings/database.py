@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from nfslat.evidence.records import Database
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
 from nfslat.findings.words import percent
+
+if TYPE_CHECKING:
+    from nfslat.evidence.records import Database
 
 _SOME = 0.1  # of the database time: worth a word
 _LEAST_S = 60.0  # less database time is no load
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class NoWait(Evidence):
     """Of database-no-wait."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
+from nfslat.answer.advice import Advice
 from nfslat.answer.model import Finding
-from nfslat.answer.tune import Advice
 from nfslat.findings.catalogue import row
 from nfslat.findings.facts import MATTERS
 from nfslat.findings.words import lowered
@@ -70,8 +70,7 @@ class LookAt:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items() if value}
 
 
-@dataclass(frozen=True)
-class Gain:
+class Gain(NamedTuple):
     """What mending it would give."""
 
     ms: float  # by how much the mean would be shorter

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from nfslat.answer.model import CapInFlight, ClientInFlight, Hang, MatchedRow, Parts, ServerInFlight, SessionInFlight
 from nfslat.decompose import PART_NAMES
-from nfslat.evidence.records import Database, HostLoad, Snapshot
 from nfslat.findings.layers import Layers
 from nfslat.findings.unseen import WithUnseen
 from nfslat.model.causes import FROM_OUTSIDE, Cause
 from nfslat.model.protocol import DATA_OPS
 from nfslat.wire.above import Why
+
+if TYPE_CHECKING:
+    from nfslat.evidence.records import Database, HostLoad, Snapshot
 
 AT_SERVER, AT_CLIENT = ("call_net", "server"), ("reply_net",)  # parts in which ops wait for a host that does not run
 # What waits for a disk: a server has to have on stable storage what it says it changed (RFC 1813, 1.5 and 3.3.2 on).
@@ -29,8 +32,7 @@ _MS_PER_BYTE = 1e-5  # on top: 100 MB/s, which a disk or a processor that copies
 _FEW_OPS = 50
 
 
-@dataclass(frozen=True)
-class Reconnects:
+class Reconnects(NamedTuple):
     """Ops that were sent again on a new connection."""
 
     ops: int
@@ -38,8 +40,7 @@ class Reconnects:
     excess_ms: float  # of the mean over all ops: what these took beyond what the others take
 
 
-@dataclass(frozen=True)
-class SlowOps:
+class SlowOps(NamedTuple):
     """Ops of some operations that take far longer in the server than the others of the same, waits for a thread aside.
 
     Instants are the client's, as text; "" where it is the beginning or the end of what was captured.
@@ -84,8 +85,7 @@ class DelayedAcks:
     median_ms: float  # from the last data to that ACK
 
 
-@dataclass(frozen=True)
-class Rate:
+class Rate(NamedTuple):
     """A direction of the path that carried all it can."""
 
     way: str  # "call" or "reply"
@@ -138,8 +138,7 @@ class PutOff:
     back_off_of: int  # of so many of which one is known
 
 
-@dataclass(frozen=True)
-class InSeries:
+class InSeries(NamedTuple):
     """Calls that ask what files are, each as the answer before has come."""
 
     calls: int

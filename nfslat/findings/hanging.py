@@ -21,7 +21,7 @@ _UNTIL = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Hanging(Evidence):
     """Of window-stays-shut and never-acknowledged."""
 

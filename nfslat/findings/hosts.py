@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from nfslat.evidence.records import HostLoad
 from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import AT_CLIENT, AT_SERVER, Facts, worth
 from nfslat.findings.words import ms, percent, span, times
 from nfslat.model.causes import Cause
 from nfslat.wire.above import Why
+
+if TYPE_CHECKING:
+    from nfslat.evidence.records import HostLoad
 
 _PARTS = {"server": AT_SERVER, "client": AT_CLIENT}
 _QUEUED = 1.5  # times its processors
@@ -19,7 +22,7 @@ _PRESSURE, _MEMORY = 0.2, 0.05  # of the time
 _SWAP_KIB_S, _FAULTS_S = 100.0, 100.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HostPause(Evidence):
     """Of host-pause."""
 
@@ -42,7 +45,7 @@ class HostPause(Evidence):
         return f"{often}for {'up to ' if often else ''}{span(self.longest_ms)}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Busy(Evidence):
     """Of host-busy."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from nfslat.answer.model import NextStep, Objective
 from nfslat.answer.words import complete
@@ -44,8 +45,7 @@ _UNCLOCKED = 0.25  # of the time: so much may be missed without the clock of the
 _TIMER_MS = 250.0  # of a retransmission, with what passes until its ACK (Linux: 200 ms at the least)
 
 
-@dataclass(frozen=True)
-class Ground:
+class Ground(NamedTuple):
     """What a verdict stands on."""
 
     ops: int  # matched ops, with figures

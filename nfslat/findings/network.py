@@ -18,7 +18,7 @@ _VARIES = 0.2  # of the shortest round trip, and ...
 _MOSTLY = 0.5  # of the network's time: where so much of it has no cause, it may not be the path's
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Delay(Evidence):
     """Of net-delay."""
 
@@ -29,7 +29,7 @@ class Delay(Evidence):
     share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Asymmetry(Evidence):
     """Of net-asymmetry."""
 
@@ -38,7 +38,7 @@ class Asymmetry(Evidence):
     error_ms: float  # of either, as the clocks are known
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Between(Evidence):
     """Of between-taps."""
 

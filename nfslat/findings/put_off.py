@@ -21,7 +21,7 @@ _STORM, _STORM_SHARE = 20, 0.1  # answers, and their share of the ops
 _FITS = 0.7  # of the waits for the next try that Linux makes: timers run late, and recovery begins anew
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class TriedAgain(Evidence):
     """Of server-grace, server-delay, lock-wait and state-lost."""
 
@@ -62,7 +62,7 @@ class TriedAgain(Evidence):
         return f"{self.each}, {self.answered}" if self.requests else f"it {self.answered}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Lost(Evidence):
     """Of handles-lost."""
 

@@ -32,7 +32,7 @@ _UNNAMED = frozenset(("COMPOUND",))  # NFSv4 that shows no operation
 _BLIND = 0.25  # of the messages unseen: in flight is not what it seems
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Workers(Evidence):
     """How many calls the server works on at once, as the packets show it."""
 
@@ -43,7 +43,7 @@ class Workers(Evidence):
     witnesses: int  # light ops that waited as long as the others
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Window(Evidence):
     """What the server's TCP window kept above the wire."""
 
@@ -52,7 +52,7 @@ class Window(Evidence):
     window_ms: float  # how long it had no room, in all
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Queue(Evidence):
     """Of server-threads; and of server-storage and server-queue-unknown where there is a queue that is not threads'."""
 
@@ -94,7 +94,7 @@ class Queue(Evidence):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Storage(Evidence):
     """Of server-storage."""
 
@@ -115,7 +115,7 @@ class Storage(Evidence):
         return f"Operations take long {IN_THREAD if self.light_ops is not None else OR_PROCESSOR}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Unknown(Evidence):
     """Of server-queue-unknown."""
 
@@ -125,7 +125,7 @@ class Unknown(Evidence):
     share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Reconnect(Evidence):
     """Of reconnect."""
 
@@ -152,7 +152,7 @@ class Reconnect(Evidence):
         return bool(self.above_wire_ms)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ConnectionCap(Evidence):
     """Of connection-cap."""
 
@@ -161,7 +161,7 @@ class ConnectionCap(Evidence):
     zero_window_ms: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ServerWindow(Window):
     """Of server-window."""
 

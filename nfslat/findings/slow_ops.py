@@ -23,7 +23,7 @@ _FEW_LIGHT = 3
 _QUICK = 0.3  # of the time: storage that takes less is not what they wait for
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Late(Evidence):
     """Of server-slow-ops; and of server-storage where it is slow now and then."""
 

@@ -5,11 +5,10 @@ Rows of the catalogue name those that decide about them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One measurement."""
 
     command: str  # to be pasted into a shell

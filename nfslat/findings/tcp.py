@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from nfslat.findings.catalogue import SYMPTOM, row
 from nfslat.findings.diagnosis import INLINED, OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
@@ -19,7 +20,7 @@ _TO_SERVER = ("call_send", "call_net")  # parts in which a call waits
 _TIMERS = {40: "Linux's 40 ms", 50: "Solaris' 50 ms", 100: "Solaris' 100 ms", 200: "the 200 ms of Windows and BSD"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Waits(Evidence):
     """Of all findings on what TCP made of the path."""
 
@@ -30,7 +31,7 @@ class Waits(Evidence):
     share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Loss(Evidence):
     """Of net-loss."""
 
@@ -42,14 +43,14 @@ class Loss(Evidence):
     kept_above_ms: float | None = field(default=None, metadata=OPTIONAL)  # at most: stood in the client
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Reordering(Evidence):
     """Of net-reordering."""
 
     in_server_ms: float  # of it what looks like the server's response time
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class DelayedAck(Evidence):
     """Of delayed-ack."""
 
@@ -58,7 +59,7 @@ class DelayedAck(Evidence):
     pauses: int | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ZeroWindow(Evidence):
     """Of zero-window."""
 
@@ -66,7 +67,7 @@ class ZeroWindow(Evidence):
     in_server_ms: float  # of it what looks like the server's response time
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ReceiveWindow(Evidence):
     """Of receive-window."""
 
@@ -74,7 +75,7 @@ class ReceiveWindow(Evidence):
     in_server_ms: float  # of it what looks like the server's response time
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SendersWindow(Evidence):
     """Of congestion-window and unknown-window."""
 
@@ -82,7 +83,7 @@ class SendersWindow(Evidence):
     in_server_ms: float  # of it what looks like the server's response time
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Bandwidth(Evidence):
     """Of bandwidth."""
 
@@ -92,8 +93,7 @@ class Bandwidth(Evidence):
     busy_share: float  # of the time in which it carried any
 
 
-@dataclass(frozen=True)
-class _Said:
+class _Said(NamedTuple):
     """What one kind of finding says."""
 
     text: str

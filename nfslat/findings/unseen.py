@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from nfslat.findings.layers import LAYERS, Layers
 from nfslat.findings.words import ms
@@ -32,8 +32,7 @@ def percent_between(shares: Bounds) -> str:
     return f"{high} %" if low == high else f"{low} to {high} %"
 
 
-@dataclass(frozen=True)
-class WithUnseen:
+class WithUnseen(NamedTuple):
     """Means over one population of ops, ms, with those that the captures only know of; each at least and at most."""
 
     ops: int  # those

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from nfslat.inflight.levels import Levels, knee, levels_of
 from nfslat.inflight.server import ServerLoad
@@ -10,8 +10,7 @@ from nfslat.kernels.levels import Events, in_order
 from nfslat.model.tables import I32, I64, Bool
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """Ops in flight at one side: NFS calls of the time and the hosts that were asked for, of any operation."""
 
     levels: Levels
@@ -19,8 +18,7 @@ class Seen:
     hidden: float  # share of the ops, 0 to 1, that the capture does not hold
 
 
-@dataclass(frozen=True)
-class ServerWide:
+class ServerWide(NamedTuple):
     """What the server's threads did for all clients, where the ops of a side are those of one client only.
 
     The columns of `load` have a row for each op of this side.
@@ -51,4 +49,4 @@ def taken(load: ServerLoad, rows: I32 | I64) -> ServerLoad:
         queue if column is load.queue_ns else column[rows]
         for column in (load.queue_with_least_ns, load.queue_with_most_ns)
     )
-    return replace(load, queue_ns=queue, queue_with_least_ns=least, queue_with_most_ns=most)
+    return load._replace(queue_ns=queue, queue_with_least_ns=least, queue_with_most_ns=most)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,7 @@ from nfslat.peer.inferred import Stamps
 _MOST_SERVERS = 16  # of the others the waits are not known
 
 
-@dataclass(frozen=True)
-class OneSide:
+class OneSide(NamedTuple):
     """What a side knows; `compared` masks the ops that count, `reverse` the calls to NFS clients (one a
     class of ops, `nfslat.select.is_reverse`); `in_socket_ns`: see `server_load`; `stamps`: see `slots.held_at`."""
 
@@ -41,8 +40,7 @@ class OneSide:
     servers: Sequence[str] = ("",)  # whose threads are sought, by address: that of most interest first; "": the busiest
 
 
-@dataclass(frozen=True)
-class InFlight:
+class InFlight(NamedTuple):
     """`load` is of all NFS ops of the server, whoever sent them: they share its threads."""
 
     server: Seen
@@ -100,7 +98,7 @@ def _load(server: OneSide, hidden: tuple[float, float], wide: ServerWide | None)
             for address in server.servers[:_MOST_SERVERS]
         ]
         load = reduce(beside, loads)
-        return load if len(loads) == len(server.servers) else replace(load, is_whole=False)
+        return load if len(loads) == len(server.servers) else load._replace(is_whole=False)
     if server.in_socket_ns is None:
         return wide.load
     return of_one_client(wide.load, *one, server.details, server.in_socket_ns)

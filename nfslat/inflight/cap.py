@@ -8,7 +8,7 @@ the tables hold no smaller windows.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,7 @@ _MANY = 64  # in flight on a connection; below, no server is known to stop readi
 _SLOWER = 2.0  # times the median of the server's other connections
 
 
-@dataclass(frozen=True)
-class ConnectionCap:
+class ConnectionCap(NamedTuple):
     """A connection with many ops in flight whose window the server closed."""
 
     conn: int  # row of ``Ops.connections``
@@ -88,8 +87,7 @@ def _server(ops: Ops, way: int) -> tuple[str, int]:
     return ops.connections[way >> 1].destination(way & 1)
 
 
-@dataclass(frozen=True, eq=False)
-class _Times:
+class _Times(NamedTuple):
     """Server SRT of all ops of one server, ascending: what the median is without one of its connections is read off."""
 
     conn: I32

@@ -11,7 +11,7 @@ Positions are counted in ops, for a load that comes and goes has its slow ops wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +29,7 @@ _KS = 1.36  # by chance once in twenty
 _QUICK, _HALF = 0.1, 0.5  # of the time that is left
 
 
-@dataclass(frozen=True)
-class Coming:
+class Coming(NamedTuple):
     """Nothing of it: how they come cannot be said. Instants are on the clock of what went in."""
 
     part_ns: tuple[int, int] | None = None  # in which they come
@@ -123,8 +122,7 @@ def _nats(some: I64, of: I64, mean: float) -> npt.NDArray[np.float64]:
     return np.asarray(some * np.log(share / mean) + (of - some) * np.log((1 - share) / (1 - mean)))
 
 
-@dataclass(frozen=True)
-class Meanwhile:
+class Meanwhile(NamedTuple):
     """Other ops that came while slow ones were under way, and for as long as a slow op takes were to be so."""
 
     overtaken: (

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +25,7 @@ _STEP = 64
 _OFTEN_BLOCKED = 0.02  # of the calls
 
 
-@dataclass(frozen=True)
-class Jobs:
+class Jobs(NamedTuple):
     """`op` is the row of the server's ops, NULL for a call that was answered once more, or that the capture does not
     show; `kind` numbers operations, and what is not known to be one has a number of its own."""
 
@@ -50,9 +48,7 @@ class Jobs:
 
     def part(self, rows: slice | I64) -> Jobs:
         """Some of the work, in its order."""
-        return dataclasses.replace(
-            self, work=self.work.part(rows), op=self.op[rows], kind=self.kind[rows], plain=self.plain[rows]
-        )
+        return self._replace(work=self.work.part(rows), op=self.op[rows], kind=self.kind[rows], plain=self.plain[rows])
 
     def within(self, span_ns: tuple[int, int] | None) -> Jobs:
         """Those that were at the server at some time of `span_ns`, its clock; None: all."""
@@ -61,14 +57,14 @@ class Jobs:
         first_ns, last_ns = span_ns
         rows = np.flatnonzero((self.work.reply_ns >= first_ns) & (self.work.arrival_ns <= last_ns))
         uncalled = self.uncalled_ns[(self.uncalled_ns >= first_ns) & (self.uncalled_ns <= last_ns)]
-        return dataclasses.replace(self.part(rows), uncalled_ns=uncalled)
+        return self.part(rows)._replace(uncalled_ns=uncalled)
 
     @property
     def counts(self) -> Jobs:
         """The same without the rows, which take memory."""
         times, stream = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
-        return dataclasses.replace(
-            self, work=Work.of(times, times, stream), op=times, kind=self.kind[:0].copy(),
+        return self._replace(
+            work=Work.of(times, times, stream), op=times, kind=self.kind[:0].copy(),
             plain=self.plain[:0].copy(), uncalled_ns=times,
         )  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,7 @@ _MOST_WINDOWS = 50_000  # nearly idle captures would have more
 _ENOUGH_WINDOWS = 5  # at a level, and above it, to speak of their throughput
 
 
-@dataclass(frozen=True, eq=False)
-class Levels:
+class Levels(NamedTuple):
     """How many ops were in flight, from the first start to the last end; row k of a column is about level k."""
 
     time_ns: I64  # with exactly k ops in flight; sums to last end - first start, level 0 included

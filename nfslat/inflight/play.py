@@ -20,7 +20,7 @@ _NO_LIMIT = 1 << 40
 _AWHILE = 10_000  # calls and replies of one client
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Load(Table):
     """Ops to play, one row each. All times of one clock; a reply is back after its call was sent.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,16 +19,14 @@ _FEW = 100  # ops; a mean over fewer is chance, and so is what the slowest of 10
 _WRONG = 0.1  # the replay of what was captured should not be further off
 
 
-@dataclass(frozen=True)
-class Figures:
+class Figures(NamedTuple):
     """Of one population; p99 is nearest-rank."""
 
     mean_ns: float
     p99_ns: int
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """One play. Means and shares are over the ops that were called before the load began to run out."""
 
     threads: int | None  # None: no limit
@@ -43,8 +42,7 @@ class Outcome:
     limit: str  # where an op waits most: "threads", "slots", or "load" where it hardly waits: the callers' own pace
 
 
-@dataclass(frozen=True)
-class WhatIf:
+class WhatIf(NamedTuple):
     """What was captured, the same replayed with the numbers in effect, and with those asked for."""
 
     captured: Figures  # SRT at the client, of the ops that `before` is over

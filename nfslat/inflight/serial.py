@@ -6,7 +6,7 @@ in a row are no accident: several callers who know nothing of each other would m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,8 +24,7 @@ _MOST = 0.5  # of all response times: where it is less, something else is to be 
 _CACHED_NS = 3 * NS_PER_S  # acregmin: so long at least a Linux client takes attributes for known (nfs(5))
 
 
-@dataclass(frozen=True)
-class Serial:
+class Serial(NamedTuple):
     """Calls in rows of 20 and more that ask."""
 
     calls: int

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +22,7 @@ _PATIENT = 0.5  # and waits at least so much of the time that those of the main 
 _PREEMPTED_NS = 3_000_000
 
 
-@dataclass(frozen=True)
-class ServerLoad:
+class ServerLoad(NamedTuple):
     """`jobs` and `threads` are without their rows.
 
     `queue_ns` has one row an op of the server: its wait for a thread, 0 where nothing shows one, NULL for those that
@@ -119,41 +117,40 @@ def of_one_client(
         rows = jobs.op[of_op]
         most = np.full(len(ops), np.iinfo(np.int64).max)
         most[rows] = np.maximum(ops.t2[rows] - _since_ns(ops, jobs, of_op) - in_socket_ns[rows], 0)
-        return dataclasses.replace(
-            load,
+        return load._replace(
             queue_ns=np.minimum(load.queue_ns, most),
             queue_with_least_ns=np.minimum(load.queue_with_least_ns, most),
             queue_with_most_ns=np.minimum(load.queue_with_most_ns, most),
         )
     if load.threads.cannot:
-        threads = dataclasses.replace(threads, cannot=load.threads.cannot)
+        threads = threads._replace(cannot=load.threads.cannot)
     queue = np.where(load.queue_ns == NULL, NULL, 0)
     return ServerLoad(load.jobs, threads, queue, queue, queue, 0)
 
 
 def beside(load: ServerLoad, other: ServerLoad) -> ServerLoad:
     """`load` with what ops of another server waited there, by the threads of that one."""
-    load = dataclasses.replace(load, servers=load.servers + 1)
+    load = load._replace(servers=load.servers + 1)
     if other.threads.cannot:
-        return dataclasses.replace(load, is_whole=False)
+        return load._replace(is_whole=False)
     named = ("queue_ns", "queue_with_least_ns", "queue_with_most_ns")
     columns = {}
     for name in named:
         own, more = getattr(load, name), getattr(other, name)
         columns[name] = np.where(own == NULL, more, own)
-    return dataclasses.replace(load, **columns)
+    return load._replace(**columns)
 
 
 def refuted(load: ServerLoad, instead: str) -> ServerLoad:
     """The same where more calls than these speak against any number of threads, and what that is."""
-    threads = dataclasses.replace(load.threads.untold(""), instead=instead)
+    threads = load.threads.untold("")._replace(instead=instead)
     queue = np.where(load.queue_ns == NULL, NULL, 0)
     return ServerLoad(load.jobs, threads, queue, queue, queue, 0)
 
 
 def _without_bound(threads: Threads) -> Threads:
     one = min(threads.bound.threads, 1)
-    return dataclasses.replace(threads, bound=Bound(one, threads.calls), low=one)
+    return threads._replace(bound=Bound(one, threads.calls), low=one)
 
 
 def _beside_socket(threads: Threads, jobs: Jobs, in_socket_ns: I64) -> Threads:
@@ -170,7 +167,7 @@ def _beside_socket(threads: Threads, jobs: Jobs, in_socket_ns: I64) -> Threads:
     work = jobs.work.part(np.flatnonzero(jobs.plain))
     bounds = [lower_bound(work.part(np.flatnonzero(work.stream == one))) for one in np.unique(work.stream)]
     bound = max(bounds, default=Bound(0, 0))
-    return dataclasses.replace(threads, bound=bound, low=bound.threads)
+    return threads._replace(bound=bound, low=bound.threads)
 
 
 def _queue_ns(ops: Ops, jobs: Jobs, start_ns: I64, in_socket_ns: I64 | None) -> I64:

@@ -6,7 +6,7 @@ All of it is on the wire (RFC 8881 sections 2.10.6.1 and 18.46): no estimate, ex
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,7 @@ _FEW_SLOTS = 1 << 16
 _HIDDEN = 0.25  # as in `slots`
 
 
-@dataclass(frozen=True, eq=False)
-class Session:
+class Session(NamedTuple):
     """One channel of one NFSv4.1 (or later) session, over all its connections."""
 
     session: bytes  # 16 bytes

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -61,8 +61,7 @@ class Held(Enum):
     UNKNOWN = "cannot tell"  # too few ops, or too many of them not captured
 
 
-@dataclass(frozen=True, eq=False)
-class Slots:
+class Slots(NamedTuple):
     """One connection (or the one session of several) as its client sends."""
 
     conn: int  # row of ``Ops.connections``; NULL for a session
@@ -93,8 +92,7 @@ class Slots:
         return KNOWN.get(self.level) if self.level is not None else None
 
 
-@dataclass(frozen=True, eq=False)
-class MountSlots:
+class MountSlots(NamedTuple):
     """All connections of one client address to one server address and port."""
 
     client: str

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -49,8 +48,7 @@ class Bound(NamedTuple):
     times: int
 
 
-@dataclass(frozen=True)
-class Threads:
+class Threads(NamedTuple):
     """What can be said of the threads of a server. NULL in `start_ns` is "not known"."""
 
     calls: int
@@ -70,8 +68,8 @@ class Threads:
 
     def untold(self, cannot: str) -> Threads:
         """The same without an answer, for a reason."""
-        return dataclasses.replace(
-            self, estimate=None, low=self.bound.threads, high=None, limited=False, forced_share=0.0, waiting_share=0.0,
+        return self._replace(
+            estimate=None, low=self.bound.threads, high=None, limited=False, forced_share=0.0, waiting_share=0.0,
             cannot=cannot, instead="",
         )  # fmt: skip
 
@@ -79,7 +77,7 @@ class Threads:
     def without_rows(self) -> Threads:
         """The same without the columns, which take memory."""
         nothing = np.zeros(0, dtype=np.int64)
-        return dataclasses.replace(self, start_ns=nothing, low_start_ns=nothing, high_start_ns=nothing)
+        return self._replace(start_ns=nothing, low_start_ns=nothing, high_start_ns=nothing)
 
 
 def lower_bound(work: Work) -> Bound:
@@ -111,7 +109,7 @@ def find_threads(
     def unknown(cannot: str, instead: str = "") -> Threads:
         nothing = work.arrival_ns
         none = Threads(len(depth), bound, most, None, bound.threads, None, False, 0.0, 0.0, *(nothing,) * 3, cannot)
-        return dataclasses.replace(none, instead=instead)
+        return none._replace(instead=instead)
 
     if len(depth) < FEWEST:
         return unknown(f"only {len(depth)} calls: too few to tell")

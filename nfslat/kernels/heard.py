@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,8 +30,7 @@ class Heard:
         return len(self.t_ns)
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(NamedTuple):
     """Segments of near with payload, in capture order."""
 
     t_ns: I64

@@ -8,7 +8,7 @@ in `nfslat.match.settle`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,7 @@ _UNEVEN_CLOCKS = 100  # one of them may run faster by this part
 Ran = tuple[int, int] | Sequence[tuple[int, int]]
 
 
-@dataclass(frozen=True)
-class Matching:
+class Matching(NamedTuple):
     """Pairs of rows, the fate of every op, and what was found on the way there.
 
     `several` are the ops with an XID that at least one side has several times in a connection; `by_order` are rows of
@@ -42,8 +41,7 @@ class Matching:
     ran: tuple[Ran, Ran]
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """For each row of the client the row of the server that it belongs to, or NULL; and what is in doubt."""
 
     partner: I32

@@ -5,7 +5,7 @@ A NAT box leaves sequence numbers as they are, a proxy does not: equal ranges sa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,7 @@ _NUMBERS = 1 << 32
 _BY_ACCIDENT = 0.01
 
 
-@dataclass(frozen=True)
-class Ranges:
+class Ranges(NamedTuple):
     """What the TCP connections of a side have sent: one row each, reconnects too, in order of `conn`."""
 
     conn: I64

@@ -88,6 +88,9 @@ class Table:
                 raise ValueError(f"{type(self).__name__}.{name}: {rows} rows expected")
             column.setflags(write=False)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {len(self):,} rows>"
+
     def __len__(self) -> int:
         """Rows."""
         return len(getattr(self, next(iter(self.dtypes()))))
@@ -196,7 +199,7 @@ class Kind(NamedTuple):
     ops: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Classes(Table):
     """Every combination of connection, direction and kind that a table of ops holds, and how many ops have it."""
 
@@ -206,7 +209,7 @@ class Classes(Table):
     count: I64
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ops(Table):
     """Ops of one side: a call and its reply, paired; ordered by the call's first frame. 81 bytes a row.
 
@@ -301,7 +304,7 @@ class Ops(Table):
         return ways * len(self.kinds) + self.kind[at]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Loose(Table):
     """Messages of one side that are neither the call nor the reply of an op, in capture order."""
 
@@ -327,7 +330,7 @@ def last_sent_ns(ops: Ops, loose: Loose, row: int) -> int:
     return int(max(times, default=ops.t0[row]))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Matched(Table):
     """Ops seen in both captures: row numbers into the two Ops tables, in the order of the client's.
 

@@ -21,7 +21,7 @@ _ELSEWHERE = -1  # stands beside `FileEvent`: what was told by another way moves
 _BEGIN_NS = int(np.iinfo(np.int64).min)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Links(Table):
     """By handle and time; the first row of a handle holds from the beginning on, each until the next one."""
 

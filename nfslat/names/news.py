@@ -22,7 +22,7 @@ TOP = -2  # the directory of what a MOUNT, or the root of a server, leads to: it
 _NO_ENTRY = (b"", b".", b"..")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class News(Table):
     """Rows as in `Files`; handles (of a server each) and names are numbered through all captures. Of names that are
     more than one ("a/./b") "." and ".." are taken out, but of ROOT.

@@ -6,7 +6,7 @@ RFC 7530 section 9.6).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,8 +24,7 @@ _MAKES_STATE = frozenset(
 _APART_NS = 5 * NS_PER_S  # calls of one recovery follow each other; a server that is slow to start is asked again
 
 
-@dataclass(frozen=True)
-class Recovery:
+class Recovery(NamedTuple):
     """One of them; row numbers are those of Ops, in time order."""
 
     begin_ns: int  # the first reply that says that state is gone, or call that makes state

@@ -56,8 +56,7 @@ class Outcome(IntEnum):
     LEFT = 3  # no further try is seen, though the capture goes on: given up, or it is another call now
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """One request with at least one try that was put off; row numbers are those of Ops."""
 
     tries: tuple[int, ...]

@@ -10,8 +10,8 @@ one at random for each pair of addresses and ports, net/core/secure_seq.c).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,7 @@ from nfslat.peer.heard import Exchange
 _SAMPLE = 1 << 15  # points of either kind by which lines are found; of more the tightest of each stretch
 
 
-@dataclass(frozen=True)
-class Departures:
+class Departures(NamedTuple):
     """When the segments of far (rows of `Heard`) left it, on near's clock and moved by the shortest way to near: not
     before `earliest`, and less than `tick_ns` behind it. NaN where no line explains a segment.
     """
@@ -38,8 +37,7 @@ class Departures:
     contradicting: int
 
 
-@dataclass(frozen=True)
-class _Seen:
+class _Seen(NamedTuple):
     exchange: Exchange
     tick_ns: int
     begins: list[int]  # rows of the exchange by which a run begins
@@ -47,8 +45,7 @@ class _Seen:
     x0_ns: int
 
 
-@dataclass(frozen=True)
-class FarClock:
+class FarClock(NamedTuple):
     """Far's clock in one connection; the departures by it take memory, and are made when they are asked for."""
 
     seen: _Seen

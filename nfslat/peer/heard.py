@@ -7,7 +7,7 @@ section 3.2), in ticks, from the offset that far's kernel gave the connection.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,7 @@ _STILL_NS = 2 * _NS  # twice the longest tick
 _PIECES = 32  # of a connection, of which the usual rate counts: a clock may have been set in one of them
 
 
-@dataclass(frozen=True)
-class Exchange:
+class Exchange(NamedTuple):
     """A TCP connection: what far sent, and what near did. `tick_ns` is None where the stamps do not tell."""
 
     frame: I32  # of all segments, in order, with `place`

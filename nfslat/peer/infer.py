@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,8 +33,7 @@ _CONTRADICT = 0.05  # of the ops: bounds that leave nothing between them
 _NO_FRAMES = np.zeros(0, dtype=np.int32)
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """The ops of the other host: the same rows, with its instants, on the clock of the capture. `known`: those that
     were inferred; of the others the instants mean nothing."""
 
@@ -158,8 +158,7 @@ def _refused(ops: Ops, rows: I64, made: Found) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class _Made:
+class _Made(NamedTuple):
     """Of the inferred ops: first and last instant of the other host (of its part of the op), and the two ends."""
 
     first: F64
@@ -187,8 +186,7 @@ def _direction(talk: Segments, frame: int) -> int:
     return int(talk.marks[np.searchsorted(talk.frame, frame)] & BACK)
 
 
-@dataclass(frozen=True)
-class _Both:
+class _Both(NamedTuple):
     """A conversation as it was captured, and far's clock in it."""
 
     exchange: Exchange
@@ -239,11 +237,11 @@ def _peers(ops: Ops, rows: I64, talks: list[Segments], call: _Groups, reply: _Gr
         found = []
         for both, clock, trip in zip(mine, clocks(mine), trips, strict=True):
             few = len(both.said.end) < _FEW_SEGMENTS or not np.isfinite(trip.ns)
-            shown = dataclasses.replace(trip, ns=shortest) if few else trip
+            shown = trip._replace(ns=shortest) if few else trip
             told = waits(both, shown.ns)
             if clock is not None and told is None:
                 # So few say nothing of what the path adds; what was shortest may have waited, too.
-                shown = dataclasses.replace(shown, is_bare=False)
+                shown = shown._replace(is_bare=False)
             found.append(_Both(both, clock, shown, None if clock is not None else told))
         for one, made in zip(conversations, found, strict=True):
             peers[one] = made if made.clock or made.waits else _by_others(made, found)
@@ -256,11 +254,10 @@ def _by_others(one: _Both, of_hosts: list[_Both]) -> _Both:
     longest = max((other.waits for other in of_hosts if other.waits), key=lambda known: known.most_ns, default=None)
     is_bare = any(other.trip.is_bare and (other.clock or other.waits) for other in of_hosts)
     shortest = min(other.trip.ns for other in of_hosts)
-    return dataclasses.replace(one, waits=longest, trip=RoundTrip(shortest if is_bare else one.trip.ns, is_bare))
+    return one._replace(waits=longest, trip=RoundTrip(shortest if is_bare else one.trip.ns, is_bare))
 
 
-@dataclass(frozen=True)
-class _Told:
+class _Told(NamedTuple):
     """What all connections say together."""
 
     slack_ns: tuple[float, float]
@@ -402,13 +399,13 @@ def _found(
 
 
 def _of_server(ops: Ops, rows: I64, doubt: F64, begin: Between, end: Between, last: Between) -> _Made:
-    begin = dataclasses.replace(begin, at=np.fmin(begin.at, end.at), high=np.fmin(begin.high, end.high))
+    begin = begin._replace(at=np.fmin(begin.at, end.at), high=np.fmin(begin.high, end.high))
     first = begin.at - (ops.t1[rows] - ops.t0[rows])
     return _Made(first, begin, end, np.fmax(last.at, end.at), doubt)
 
 
 def _of_client(ops: Ops, rows: I64, doubt: F64, begin: Between, sent: Between, end: Between) -> _Made:
-    end = dataclasses.replace(end, at=np.fmax(end.at, begin.at))
+    end = end._replace(at=np.fmax(end.at, begin.at))
     # `first` is the call's last byte here, `last` the reply's first one.
     last = np.fmax(end.at - (ops.t3[rows] - ops.t2[rows]), np.fmax(sent.at, begin.at))
     return _Made(np.fmax(sent.at, begin.at), begin, end, np.fmin(last, end.at), doubt)

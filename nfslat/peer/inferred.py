@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,7 @@ _MOST = 0.5
 _SPREADS = 2  # standard deviations
 
 
-@dataclass(frozen=True, eq=False)
-class Stamps:
+class Stamps(NamedTuple):
     """By a client's own clock, which goes in ticks from somewhere, ns: when it sent the call of each op, and when it
     acknowledged the reply by itself, and not with its next call; NULL where that is not known."""
 
@@ -28,8 +27,7 @@ class Stamps:
         return Stamps(self.called_ns[rows], self.had_ns[rows], self.tick_ns)
 
 
-@dataclass(frozen=True)
-class Inferred:
+class Inferred(NamedTuple):
     """`side` is the host that was not captured, "server" or "client". Columns have a row for each op of the capture.
 
     Of the server the time from having a call to sending the reply is inferred (server SRT); of the client that from

@@ -12,11 +12,11 @@ practice, so that such an ACK says by when, not when.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,8 +33,7 @@ _STEP_NS = 512.0  # of times since 1970 float64 has no finer ones than 256
 _SET_BACK_NS = 10_000_000  # no packets are out of order by that much in a capture
 
 
-@dataclass(frozen=True)
-class Between:
+class Between(NamedTuple):
     """Instants of far, float64 ns: about `at`, not before `low` and not behind `high`; NaN where nothing is known.
 
     `place` numbers them in the order in which they were, by the segments of far: what it had and what it sent.
@@ -209,7 +208,7 @@ class Peer:
             usual = np.fmax(had.low + self.waits.most_ns / 2, had.at)
             high = np.where(quick | prompt, high, np.fmin(high, usual))
         doubt += np.maximum(again_ns, 0) + (0.0 if self.trip.is_bare else self.trip.ns)
-        return dataclasses.replace(had, high=high), doubt
+        return had._replace(high=high), doubt
 
     @staticmethod
     def _usual_delay(at: F64, delay: F64) -> F64:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,8 +35,7 @@ _STRETCHES, _FEWEST = 16, 16  # of time, and what has to be acknowledged in each
 _STEADY_NS = 60_000_000_000  # in a minute two clocks that are kept right part by less than 1 ms
 
 
-@dataclass(frozen=True, eq=False)
-class OwnStamps:
+class OwnStamps(NamedTuple):
     """What one capture says of the stamps in it. Times are ns, and the least that is possible: up to a tick more is."""
 
     tick_ns: int
@@ -81,8 +81,9 @@ def own_stamps(ops: Ops, forward: Bool, talks: Sequence[Segments], side: str) ->
     if not talks:
         return None
     last = max(int(one.frame[-1]) for one in talks)
-    begin = ops.call_first_frame if side == "client" else ops.reply_first_frame
-    called, begins = (_marked(frames[forward], last) for frames in (ops.call_first_frame, begin))
+    rows: slice | Bool = slice(None) if forward.all() else forward
+    called = _marked(ops.call_first_frame[rows], last)
+    begins = called if side == "client" else _marked(ops.reply_first_frame[rows], last)
     exchanges = []
     for one in talks:
         calls = np.flatnonzero(called[one.frame])

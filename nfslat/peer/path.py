@@ -6,7 +6,7 @@ Segments of far that acknowledge near's by themselves (bare ACKs) measure it: no
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,8 +34,7 @@ _NEARLY_ALL = 0.98  # of the bare ACKs
 _SPREADS, _ENOUGH = 2, 20  # standard errors, and bare ACKs
 
 
-@dataclass(frozen=True)
-class RoundTrip:
+class RoundTrip(NamedTuple):
     """The least time from a segment of near to what answered it; NaN where there is none. `is_bare`: that was by TCP
     alone, and no timer's time; else it may hold what a server's threads took, too."""
 
@@ -68,8 +67,7 @@ def slack_ns(segments: int, tick_ns: int, trip: RoundTrip) -> tuple[float, float
     return early, min(trip.ns, _KEPT_NS) + trip.ns / _OF_A_TRIP
 
 
-@dataclass(frozen=True)
-class Waits:
+class Waits(NamedTuple):
     """What bare ACKs that no timer kept took beyond the shortest round trip, there and back."""
 
     most_ns: float  # nearly all of them no more

@@ -8,7 +8,7 @@ them.
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,7 @@ _ONE_HOST_NS = 30_000  # no wire is that short
 _MOST = 1 << 18  # segments that are looked at
 
 
-@dataclass(frozen=True)
-class Vantage:
+class Vantage(NamedTuple):
     """`place` is "client", "server", "between" (somewhere on the way, or not known), or "loopback": both ends are here,
     so that what looks like the server may be a proxy."""
 

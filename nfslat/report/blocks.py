@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from nfslat.report.text_layout import plain
 
 
-@dataclass(frozen=True)
-class Label:
+class Label(NamedTuple):
     """Words in a table's first column, so many steps to the right."""
 
     text: str
     depth: int
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """A duration in ms whose digits are those of the whole that it is part of."""
 
     text: str
@@ -27,15 +26,13 @@ class Figure:
 Cell = str | int | float | Label | Figure | None  # an int is a count, a float a duration in ms by itself
 
 
-@dataclass(frozen=True)
-class Title:
+class Title(NamedTuple):
     """The heading of a section."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class Prose:
+class Prose(NamedTuple):
     """A paragraph. Style: "", "bold", "dim", "accent", or a layer, which tells it apart from the others."""
 
     text: str
@@ -44,8 +41,7 @@ class Prose:
     style: str = ""
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """An entry of a list."""
 
     text: str
@@ -53,8 +49,7 @@ class Item:
     style: str = ""
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """A line for the shell behind a label; a remark for one who pastes it begins with "#"."""
 
     label: str
@@ -62,8 +57,7 @@ class Command:
     indent: int = 0
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Rows below headers, which may be none. Of each column a letter: l left, r right, d decimal points below each
     other; the first column is words."""
 
@@ -75,8 +69,7 @@ class Table:
     styles: Sequence[str] = ()  # of the rows, as of `Prose`; none: all are plain
 
 
-@dataclass(frozen=True)
-class Histogram:
+class Histogram(NamedTuple):
     """Counts of each side by buckets: (label, side -> count)."""
 
     title: str
@@ -84,8 +77,7 @@ class Histogram:
     rows: Sequence[tuple[str, dict[str, int]]]
 
 
-@dataclass(frozen=True)
-class Advice:
+class Advice(NamedTuple):
     """What to do about a finding. Without a setting to suggest, `knob` and `how` say what to look at."""
 
     knob: str = ""
@@ -98,8 +90,7 @@ class Advice:
     sources: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class RankedFinding:
+class RankedFinding(NamedTuple):
     """A finding with its rank, 0 for one of little weight."""
 
     number: int
@@ -117,15 +108,13 @@ class Gap:
     """An empty line in text, unless there is one."""
 
 
-@dataclass(frozen=True)
-class Lines:
+class Lines(NamedTuple):
     """Drawn in characters."""
 
     lines: Sequence[str]
 
 
-@dataclass(frozen=True)
-class Fitted:
+class Fitted(NamedTuple):
     """What is put together in another way for each width of the text; pages show the same in their own way."""
 
     blocks: Callable[[int], Iterable[Block]]

@@ -46,7 +46,7 @@ class AckKind(IntEnum):
     KEEP_ALIVE = 4  # answers a keep-alive or a probe of a closed window
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Packets(Table):
     """One row a TCP packet, in capture order; one that was captured twice has one row."""
 

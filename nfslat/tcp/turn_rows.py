@@ -13,7 +13,7 @@ from nfslat.tcp.progress import Progress, Runs
 from nfslat.tcp.stream import Stream
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TurnRows(Table):
     """One row a turn, in capture order; rows are those of `Talk.packets`, positions those of TCP's stream."""
 

@@ -7,7 +7,6 @@ together and the next ones leaves no gap: the more at a time, the fewer are over
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
@@ -99,8 +98,7 @@ class Gapped:
 
 def _joined(before: Calls, now: Calls) -> Calls:
     """A connection's number is the same in later windows, which know of more."""
-    return dataclasses.replace(
-        now,
+    return now._replace(
         conn=np.concatenate([before.conn, now.conn]),
         xid=np.concatenate([before.xid, now.xid]),
         is_nfs=np.concatenate([before.is_nfs, now.is_nfs]),

@@ -115,11 +115,7 @@ class Judgement:
     @property
     def rests_on(self) -> Ground:
         """Ops that are not shown matter to all of it where they do for half of the time."""
-        return (
-            self.ground
-            if self.unseen_ns >= _AT_WORK * self.client_ns
-            else dataclasses.replace(self.ground, unseen=None)
-        )
+        return self.ground if self.unseen_ns >= _AT_WORK * self.client_ns else self.ground._replace(unseen=None)
 
     def with_causes(self, found: Sequence[Diagnosis]) -> Self:
         """The same, and what was found besides."""

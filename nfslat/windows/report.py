@@ -227,8 +227,7 @@ def _judged(
 ) -> tuple[list[Diagnosis], model.Verdict | None, list[model.Phase]]:
     """Causes, the verdict and the phases: of the phase that makes most of the time where it says something else."""
     every = Judgement.merge(whole.runs)
-    ground = dataclasses.replace(
-        every.ground,
+    ground = every.ground._replace(
         complete=matched.completeness.share,
         incomplete=missing_ops(matched.completeness.missing),
     )

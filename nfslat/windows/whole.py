@@ -19,9 +19,8 @@ from nfslat.figures.audit.pair import above_the_wire, pair_notes
 from nfslat.figures.charges import charge_rows
 from nfslat.figures.findings import findings_of_hangs, judge
 from nfslat.figures.hanging import hangs_of_two, listed
-from nfslat.figures.matched import Key, matched_ops
+from nfslat.figures.matched import Key, begins_ns, matched_ops
 from nfslat.figures.outcomes import outcomes_of
-from nfslat.figures.pivots import begins_ns
 from nfslat.figures.sketch import Sketch
 from nfslat.figures.transport import transport_rows
 from nfslat.findings.diagnosis import Diagnosis

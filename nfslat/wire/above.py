@@ -9,8 +9,8 @@ application has open on average by Little's law, whichever is more: those that p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,8 +31,7 @@ class Why(StrEnum):
 _MOST_NS = float(1 << 62)  # of all ops together; more is of clocks that were set by years
 
 
-@dataclass(frozen=True)
-class Stops:
+class Stops(NamedTuple):
     """Times in which nothing could leave a connection (its number), or any at all (NULL); client's clock."""
 
     why: Why
@@ -41,8 +40,7 @@ class Stops:
     end_ns: I64
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(NamedTuple):
     """Times of one kind, in order, of which no two of a mount meet, and the wait that they may have made."""
 
     begin_ns: I64
@@ -110,8 +108,7 @@ def _in_order(parts: list[Kept]) -> Kept:
     return Kept(begin[order], end[order], waits[order])
 
 
-@dataclass(frozen=True)
-class _Open:
+class _Open(NamedTuple):
     """How many ops of a mount are on the wire, over time."""
 
     begins: I64  # of all ops, in order

@@ -6,8 +6,8 @@ Each try but the first has a row of `Pauses` in both captures; TCP sequence numb
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,7 @@ from nfslat.wire.transport import apart
 _NEAR = 1 << 30  # bytes; sequence numbers this far apart were rewritten on the way
 
 
-@dataclass(frozen=True)
-class Arrival:
+class Arrival(NamedTuple):
     """What of the tries of a row of `Hangs` the other capture shows."""
 
     tries: int  # while it ran

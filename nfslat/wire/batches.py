@@ -8,7 +8,7 @@ queue that fills climbs slowly instead, and one that drains on a slow line falls
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +30,7 @@ _END = 20  # a 20th of the peak, in front of its end: what was sent then waited 
 _FALL = 0.25  # of the peak: less of the fall was seen, and any late packets look alike
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(NamedTuple):
     """Packets that were held and released together; instants as those that came in."""
 
     begin_ns: int  # when the first of them was sent

@@ -14,7 +14,6 @@ retransmission is the first that is seen of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -51,8 +50,7 @@ class Caveat(StrEnum):
     COPIES_UNKNOWN = "copies-unknown"  # IPv6 has no identification: a late copy without timestamps looks sent again
 
 
-@dataclass(frozen=True)
-class Amount:
+class Amount(NamedTuple):
     """Data of one kind at one capture point."""
 
     packets: int  # as they were captured: offload shows many segments as one
@@ -60,8 +58,7 @@ class Amount:
     bytes: int  # of payload, of that kind only
 
 
-@dataclass(frozen=True)
-class Delivery:
+class Delivery(NamedTuple):
     """One direction of a TCP connection, all its reconnects, as the captures at its two ends show it.
 
     ``lost - surplus`` is ``sent_again - arrived_again`` in bytes, and one of the two is 0. In segments, too, but where
@@ -101,8 +98,7 @@ class Delivery:
         return self.lost_bytes / max(self.bytes + self.sent_again.bytes, 1)
 
 
-@dataclass(frozen=True, eq=False)
-class Hits:
+class Hits(NamedTuple):
     """Which matched ops loss or reordering touched: masks as long as `Matched`."""
 
     call: Bool  # bytes of the call were sent again

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,8 +59,7 @@ class Unseen:
         return low / max(self.seen_ns + low, 1), high / max(self.seen_ns + high, 1)
 
 
-@dataclass(frozen=True)
-class _Sum:
+class _Sum(NamedTuple):
     """The unseen ops of one direction of a connection; sums as of `Unseen`."""
 
     without_reply: int

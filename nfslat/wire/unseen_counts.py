@@ -8,7 +8,7 @@ often a single one; all stretches together hold as many as there are calls witho
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,7 @@ _MOST_COUNTED = 64  # replies in a stretch that are counted by their lengths; of
 _MOST_SUMS = 4096  # different sums of lengths
 
 
-@dataclass(frozen=True)
-class _Counts:
+class _Counts(NamedTuple):
     """Replies in each stretch, at least and at most."""
 
     least: I64

@@ -8,15 +8,14 @@ leave only so many ways to be spread over the packets. Where the room is just en
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from nfslat.model.tables import I64
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(NamedTuple):
     """Packets with bytes that cannot be read, in the order of their stream; `stretch` numbers what belongs together."""
 
     stretch: I64
@@ -30,8 +29,7 @@ class Rows:
         return np.bincount(self.stretch, self.bytes).astype(np.int64)
 
 
-@dataclass(frozen=True)
-class Waiting:
+class Waiting(NamedTuple):
     """Calls whose replies have the same size: when they were sent, at the earliest, and the bytes of each reply."""
 
     called_ns: I64
@@ -39,8 +37,7 @@ class Waiting:
     most: int
 
 
-@dataclass(frozen=True)
-class Fit:
+class Fit(NamedTuple):
     """Sum of the times of `placed` replies, ns, at least and at most; the others have no place."""
 
     placed: int

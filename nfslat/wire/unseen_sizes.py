@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,7 @@ _FITS = 0.02  # of a READ's reply: so far the bytes may be off from a number of 
 _MOST_SIZES = 32  # that are told apart
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(NamedTuple):
     """Of each kind of call, how many bytes its reply has, at least and at most; of a READ beside the data."""
 
     of_kind: Mapping[int, tuple[int, int]]

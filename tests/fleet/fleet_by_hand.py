@@ -17,6 +17,7 @@ from verdicts import blames
 from nfslat.answer.contract import Must
 from nfslat.answer.figures import Summary
 from nfslat.answer.model import Clock, Inferred, Level, NextStep, ServerInFlight, Tool
+from nfslat.answer.read import field_types
 from nfslat.fleet.model import (
     SCHEMA,
     Brief,
@@ -404,7 +405,7 @@ def _of(kind: Any, name: str) -> st.SearchStrategy[Any]:
     if kind is type(None):
         return st.none()
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        hints = typing.get_type_hints(kind, include_extras=True)
+        hints = field_types(kind)
         fields = {f.name: _of(hints[f.name], f.name) for f in dataclasses.fields(kind)}
         if kind is Brief:
             fields["confidence"] = st.sampled_from(["certain", "likely"])

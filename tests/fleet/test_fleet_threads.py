@@ -293,7 +293,7 @@ def test_nothing_is_said_by_windows_where_the_capture_has_holes(doubled: Capture
 def test_phases_cover_the_time_and_none_is_flicker(marks: list[int | None]) -> None:
     """They follow each other, differ from their neighbours, and are of two windows or a twentieth of the time."""
     base = Capture(simulate(threads=1, count=100), 1).plain.threads
-    told_by = [replace(base, estimate=4 if mark is None else mark, limited=True) for mark in marks]
+    told_by = [base._replace(estimate=4 if mark is None else mark, limited=True) for mark in marks]
     found = runs([mark is not None for mark in marks], told_by, [1.0] * len(marks))
     assert [one.begin for one in found] == [0, *(one.end for one in found[:-1])]
     assert found[-1].end == len(marks)
@@ -306,7 +306,7 @@ def test_phases_cover_the_time_and_none_is_flicker(marks: list[int | None]) -> N
 
 def test_a_limit_that_is_just_met_and_a_queue_are_two_phases() -> None:
     """8 threads all the time, waits of 0.3 ms and from the sixth window on of 27: the report can say since when."""
-    told_by = [replace(Capture(simulate(threads=1, count=100), 1).plain.threads, estimate=8, limited=True)] * 12
+    told_by = [Capture(simulate(threads=1, count=100), 1).plain.threads._replace(estimate=8, limited=True)] * 12
     found = runs([True] * 12, told_by, [0.3, 0.2, 0.4, 0.3, 0.3, 25.0, 27.0, 2.0, 28.0, 27.0, 27.0, 26.0])
     assert [(one.begin, one.end) for one in found] == [(0, 5), (5, 7), (7, 8), (8, 12)]
 
@@ -369,7 +369,7 @@ def test_replies_in_the_servers_socket_are_kept_apart_as_ever(share: float) -> N
     capture = Capture(simulate(threads=4, count=6_000, workers=16), 1)
     one = capture.whole
     in_socket_ns = ((one.ops.t2 - one.ops.t1) * share).astype(np.int64)
-    side = replace(one_side_of(one), in_socket_ns=in_socket_ns)
+    side = one_side_of(one)._replace(in_socket_ns=in_socket_ns)
     plain, wide = in_flight(side, side).load, in_flight(side, side, capture.wide.for_parts([0])).load
     assert same_load(plain, wide)
     assert bool(plain.threads.cannot) == (share > 0.25)
@@ -519,7 +519,7 @@ def test_waits_that_are_kept_come_back_to_each_client(doubled: Capture, tmp_path
     assert len({id(one) for one in columns_of(found.load)}) > 1
     if not limited:
         queue = found.load.queue_ns
-        found = replace(found, load=replace(found.load, queue_with_least_ns=queue, queue_with_most_ns=queue))
+        found = replace(found, load=found.load._replace(queue_with_least_ns=queue, queue_with_most_ns=queue))
     kept = keep_waits(found, store)
     for shards in ([3], [7, 0, 11], [12, 2], [12]):
         one, other = kept.of_client(store, shards).load, found.of_client(shards).load
@@ -533,8 +533,8 @@ def columns_of(load: ServerLoad) -> tuple[I64, I64, I64]:
 
 def test_ten_threads_in_a_stretch_and_eleven_in_the_next_are_no_change() -> None:
     """Each stretch has its own estimate; numbers that differ by no more than they may be off are one phase."""
-    base = replace(Capture(simulate(threads=1, count=100), 1).plain.threads, limited=True)
-    ten, eleven, four = (replace(base, estimate=number) for number in (10, 11, 4))
+    base = Capture(simulate(threads=1, count=100), 1).plain.threads._replace(limited=True)
+    ten, eleven, four = (base._replace(estimate=number) for number in (10, 11, 4))
     found = alike([[ten, ten], [eleven, four], [four, base.untold("few")]])
     assert [[one.estimate for one in part] for part in found] == [[10, 10], [10, 4], [4, None]]
 

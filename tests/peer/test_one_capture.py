@@ -98,7 +98,7 @@ _GROUND = Ground(ops=5000, complete=1.0, incomplete="", negative=0, clock_fits=T
 def test_what_is_not_known_well_enough_is_left_open(error_ms: float, outcome: str) -> None:
     """A server is not blamed where its mean may be off by as much, and not acquitted where it may be off by half of all
     the time."""
-    ground = dataclasses.replace(_GROUND, error_ms=error_ms)
+    ground = _GROUND._replace(error_ms=error_ms)
     assert lead(Layers(9.0, 1.0), None, ground, [_finding("server-storage", "server", 0.9)]).outcome == outcome
     assert lead(Layers(2.0, 8.0), None, ground).outcome == ("no-fault" if outcome == "fault" else "undecided")
 
@@ -106,11 +106,11 @@ def test_what_is_not_known_well_enough_is_left_open(error_ms: float, outcome: st
 @pytest.mark.parametrize(("error_ms", "outcome"), [(2.0, "no-fault"), (3.0, "undecided")])
 def test_without_a_clock_a_host_is_acquitted_of_less(error_ms: float, outcome: str) -> None:
     """A quarter of the time may be missed, not half of it; and what else may be is said, with low confidence."""
-    ground = dataclasses.replace(_GROUND, error_ms=error_ms)
+    ground = _GROUND._replace(error_ms=error_ms)
     mean = Layers(2.0, 8.0)
     assert lead(mean, None, ground).outcome == "no-fault"
-    assert lead(mean, None, dataclasses.replace(ground, is_clocked=False)).outcome == outcome
-    said = verdict(mean, mean, dataclasses.replace(ground, is_clocked=False))
+    assert lead(mean, None, ground._replace(is_clocked=False)).outcome == outcome
+    said = verdict(mean, mean, ground._replace(is_clocked=False))
     assert said.confidence == "low"
     assert verdict(mean, mean, ground).confidence == "medium"
     missed = "without the server's clock pauses of a host and a client's slots may be missed"
@@ -138,7 +138,7 @@ def test_slow_ops_may_be_losses_where_they_are_as_few(slow_ops: int, outcome: st
         light_slow=0,
     )
     found = dataclasses.replace(_finding("server-storage", "server", 0.9), evidence=evidence)
-    ground = dataclasses.replace(_GROUND, lost_share=0.005)
+    ground = _GROUND._replace(lost_share=0.005)
     assert lead(Layers(9.0, 1.0), None, ground, [found]).outcome == outcome
 
 
@@ -147,5 +147,5 @@ def test_storage_may_be_losses_where_their_timers_add_up(lost: float, outcome: s
     """200 ms and more for one op of twenty are as much as 9 ms of each; for one of 200 they are not."""
     found = _finding("server-storage", "server", 0.9)
     found = dataclasses.replace(found, evidence=Storage(in_thread_ms=9.0, data_ops=5000, data_ms=9.0))
-    ground = dataclasses.replace(_GROUND, lost_share=lost)
+    ground = _GROUND._replace(lost_share=lost)
     assert lead(Layers(9.0, 1.0), None, ground, [found]).outcome == outcome

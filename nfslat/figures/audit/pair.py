@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,8 +34,7 @@ def pair_notes(c: Analysis) -> list[AuditNote]:
     return sorted((one for one in found if one.count), key=lambda one: one.severity != "warning")
 
 
-@dataclass(frozen=True)
-class Common:
+class Common(NamedTuple):
     """The time that both captures show, on the client's clock, and its share of each."""
 
     ns: int

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nfslat.answer.pictures import IN_THREAD, NETWORK, NO_CONNECTION, QUEUE, UNEXPLAINED, Piece
+from nfslat.answer.figures import IN_THREAD, NETWORK, NO_CONNECTION, QUEUE, UNEXPLAINED
+from nfslat.answer.pictures import Piece
 from nfslat.decompose import PART_NAMES
 from nfslat.model.units import to_ms
 

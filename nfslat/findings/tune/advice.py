@@ -7,11 +7,14 @@ named. A command is a line that can be typed as root; a line that begins with # 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from nfslat.answer.tune import Advice
-from nfslat.evidence.records import Snapshot
+from nfslat.answer.advice import Advice
 from nfslat.findings.tune.form import MORE_LOAD, PER_CONNECTION, REMOUNT, linux_slots, sources, told, with_headroom
 from nfslat.findings.tune.slots import slots
+
+if TYPE_CHECKING:
+    from nfslat.evidence.records import Snapshot
 
 __all__ = ["Advice", "connection_cap", "slots", "tcp_switch", "threads"]
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
-from nfslat.evidence.records import Snapshot
+if TYPE_CHECKING:
+    from nfslat.evidence.records import Snapshot
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(NamedTuple):
     """One thing that is known, and where it is written."""
 
     text: str
@@ -180,8 +180,7 @@ FACTS: Mapping[str, Fact] = {
 }
 
 
-@dataclass(frozen=True)
-class Knob:
+class Knob(NamedTuple):
     """A setting as it is printed: `name` as in a snapshot, who has it, default and limit in words, ids of its facts."""
 
     name: str

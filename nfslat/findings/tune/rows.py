@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from nfslat.answer.tune import Advice, Row
+from nfslat.answer.advice import Advice
+from nfslat.answer.tune import Row
 from nfslat.evidence.records import Setting, Snapshot
 from nfslat.findings.tune.form import sources
 from nfslat.findings.tune.hosts import Host, Use

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from nfslat.answer.tune import Advice
-from nfslat.evidence.records import Snapshot
+from typing import TYPE_CHECKING
+
+from nfslat.answer.advice import Advice
 from nfslat.findings.tune.form import MORE_LOAD, PER_CONNECTION, REMOUNT, linux_slots, sources, told, with_headroom
 from nfslat.findings.tune.knobs import MOST_SLOTS, has_fixed_slots, kernel
+
+if TYPE_CHECKING:
+    from nfslat.evidence.records import Snapshot
 
 _DEFAULT_SESSION_SLOTS, _MOST_SESSION_SLOTS = 64, 1024  # fact session-slots
 _FIXED_LIMIT = 128  # fact slots-fixed

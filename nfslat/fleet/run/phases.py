@@ -8,7 +8,6 @@ whole time says, that stays as it is. Where not, the calls of the windows that a
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -112,8 +111,7 @@ def _one_after_another(jobs: Jobs, whole: Threads, parts: list[Threads]) -> Thre
     if used:
         return _together(jobs, whole, used, columns)
     said = next((one for one in parts if one.cannot or one.instead), parts[0])
-    return dataclasses.replace(
-        whole.untold(said.cannot),
+    return whole.untold(said.cannot)._replace(
         instead=said.instead,
         start_ns=columns[0],
         low_start_ns=columns[1],
@@ -278,8 +276,7 @@ def _together(jobs: Jobs, whole: Threads, used: list[tuple[Threads, float]], col
     wait, ns."""
     main = max(used, key=lambda one: one[1])[0]
     waits_for = columns[0] > jobs.work.arrival_ns
-    return dataclasses.replace(
-        whole,
+    return whole._replace(
         estimate=main.estimate,
         low=main.low,
         high=main.high,

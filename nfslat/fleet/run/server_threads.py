@@ -47,7 +47,7 @@ class Waits:
         order = np.argsort(np.concatenate([rows for rows, _ in of_shards]))
         found = np.concatenate([columns for _, columns in of_shards], axis=1)[:, order]
         queue, least, most = found if self.columns > 1 else (found[0],) * 3
-        load = replace(self.stretch.load, queue_ns=queue, queue_with_least_ns=least, queue_with_most_ns=most)
+        load = self.stretch.load._replace(queue_ns=queue, queue_with_least_ns=least, queue_with_most_ns=most)
         return replace(self.stretch, load=load)
 
     def _read(self, store: Store, shard: int) -> tuple[I32, I64]:

@@ -112,7 +112,7 @@ def _flight(starts: I64, ends: I64, hidden: float, windows: Windows, goes_on: in
     if goes_on:
         ended = found.levels.ended.copy()
         ended[int((events.ends == events.ends[-1]).sum())] -= goes_on  # where all of them seem to end
-        found = replace(found, levels=Levels(found.levels.time_ns, ended))
+        found = found._replace(levels=Levels(found.levels.time_ns, ended))
     return found, flying(*events, shifted)
 
 
@@ -181,7 +181,7 @@ def _seen(parts: Sequence[Stretch]) -> Seen:
         time_ns[: len(one.seen.levels.time_ns)] += one.seen.levels.time_ns
         ended[: len(one.seen.levels.ended)] += one.seen.levels.ended
     main = max(parts, key=lambda one: one.seen.levels.ops)
-    return replace(main.seen, levels=Levels(time_ns, ended))
+    return main.seen._replace(levels=Levels(time_ns, ended))
 
 
 def _one_after_another(parts: Sequence[Stretch]) -> ServerLoad:
@@ -195,8 +195,7 @@ def _one_after_another(parts: Sequence[Stretch]) -> ServerLoad:
     if any(load.threads.limited for load in loads):
         least = np.concatenate([load.queue_with_least_ns for load in loads])
         most = np.concatenate([load.queue_with_most_ns for load in loads])
-    jobs = replace(
-        loads[0].jobs,
+    jobs = loads[0].jobs._replace(
         servers=max(load.jobs.servers for load in loads),
         held=sum(load.jobs.held for load in loads),
         unseen=sum(load.jobs.unseen for load in loads),
@@ -209,7 +208,7 @@ def _one_after_another(parts: Sequence[Stretch]) -> ServerLoad:
 def _not_known(load: ServerLoad) -> ServerLoad:
     """The same, with no wait known of a stretch of which nothing is known, where it is of others."""
     nothing = np.full(len(load.queue_ns), NULL)
-    return replace(load, queue_ns=nothing, queue_with_least_ns=nothing, queue_with_most_ns=nothing)
+    return load._replace(queue_ns=nothing, queue_with_least_ns=nothing, queue_with_most_ns=nothing)
 
 
 def _threads(loads: Sequence[ServerLoad], waited_ns: Sequence[float]) -> Threads:
@@ -222,11 +221,10 @@ def _threads(loads: Sequence[ServerLoad], waited_ns: Sequence[float]) -> Threads
     if not any(one.limited for one in every):
         said = [one.cannot for one in every]
         cannot = said[0] if all(said) else ""
-        return replace(every[0], calls=calls, bound=bound, most_in_flight=most).untold(cannot)
+        return every[0]._replace(calls=calls, bound=bound, most_in_flight=most).untold(cannot)
     at = max(range(len(loads)), key=lambda at: (loads[at].threads.limited, waited_ns[at]))
     main = every[at]
-    return replace(
-        main,
+    return main._replace(
         calls=calls,
         bound=bound if bound.threads <= (main.low or 0) else main.bound,
         most_in_flight=most,

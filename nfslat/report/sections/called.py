@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from nfslat.answer.callers import Called
 from nfslat.report.blocks import Block, Cell, Prose, Table, Title
 from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import count, plain
+
+if TYPE_CHECKING:
+    from nfslat.answer.callers import Called
 
 _SHOWN, _SAID = 20, 3  # rows of the table, and sentences
 

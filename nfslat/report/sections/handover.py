@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
+from typing import TYPE_CHECKING, NamedTuple
 
 from nfslat.answer.model import Capture, Clock, Completeness, Inferred, MatchedOps, Report
-from nfslat.answer.pictures import SlowOp
 from nfslat.answer.words import OF_ONE, adding_up, complete, missing_ops, ms, percent
 from nfslat.findings.catalogue import row
 from nfslat.report.blocks import Block, Command, Item, Title
@@ -21,22 +20,23 @@ from nfslat.report.sections.pieces import largest, layer_of
 from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import count, count_of, duration, shorten
 
+if TYPE_CHECKING:
+    from nfslat.answer.pictures import SlowOp
+
 TITLE = "Evidence for the other team"
 _OPS, _FILES, _MOUNTS = 3, 3, 3
 _FRACTION = re.compile(r"(\.\d{3})\d*")
 _PATH = 120
 
 
-@dataclass(frozen=True)
-class Checked:
+class Checked(NamedTuple):
     """An operation that can be looked up in the captures."""
 
     text: str
     filters: list[tuple[str, str]]  # whose capture, and Wireshark's display filter
 
 
-@dataclass(frozen=True)
-class Handover:
+class Handover(NamedTuple):
     """Names and texts; operations; what would refute the answer, empty where it blames nothing; and, of one capture,
     what to send along."""
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from nfslat.answer.pictures import IN_THREAD, NO_CONNECTION, QUEUE, UNEXPLAINED, Piece, SlowOp
+from nfslat.answer.figures import IN_THREAD, NO_CONNECTION, QUEUE, UNEXPLAINED
 from nfslat.model.causes import Cause, in_words
+
+if TYPE_CHECKING:
+    from nfslat.answer.pictures import Piece, SlowOp
 
 PARTS_IN_WORDS = {
     "call_send": "client sends the call",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from nfslat.answer.pivots import IntervalRow, Intervals, Pivot, PivotRow
 from nfslat.report.blocks import Block, Cell, Prose, Table, Title
 from nfslat.report.text_layout import adding_up_below_each_other, count, count_of, plain
+
+if TYPE_CHECKING:
+    from nfslat.answer.pivots import IntervalRow, Intervals, Pivot, PivotRow
 
 MOST_SHOWN = 20  # rows of a table: more are read with other tools
 _MB = 1e6

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +31,7 @@ _FEW = 20
 _SAME, _SAME_NS = 0.1, 500_000  # from the quickest trips to the median
 
 
-@dataclass(frozen=True)
-class Sum:
+class Sum(NamedTuple):
     """Of some matched ops: what they are charged with."""
 
     ns: int

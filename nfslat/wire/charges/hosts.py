@@ -17,7 +17,6 @@ again and again, and all of it comes at once, too: delays that fall by one secon
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -39,8 +38,7 @@ _PILE = 2  # messages or segments, sent at different moments; one alone may have
 _PACKETS = (TcpEvent.RETRANSMISSION, TcpEvent.DUPLICATE, TcpEvent.OUT_OF_ORDER)
 
 
-@dataclass(frozen=True)
-class Pause:
+class Pause(NamedTuple):
     """A host that did not run, as far as others can tell."""
 
     side: str  # "server" or "client"
@@ -208,8 +206,7 @@ def _stopped(
     return found, np.unique(np.concatenate(on_path))
 
 
-@dataclass(frozen=True)
-class _Shown:
+class _Shown(NamedTuple):
     """When a capture shows nothing, on the client's clock, in order."""
 
     begin_ns: I64  # of all long times without a message's beginning or end, or a segment sent again or come late

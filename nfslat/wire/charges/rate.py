@@ -11,7 +11,6 @@ acknowledged much later than the distance takes, on average. Then all that arriv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -44,8 +43,7 @@ _NOT_FEW = 0.25  # of the messages: more than a hiccup of a host touches
 _AT_RATE = 0.7  # of the rate, at least, in a queue that counts; at a half and less it waits for something else
 
 
-@dataclass(frozen=True)
-class Plateau:
+class Plateau(NamedTuple):
     """One direction between two hosts that carried all it can."""
 
     way: str  # "call" or "reply"

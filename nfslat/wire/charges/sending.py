@@ -7,7 +7,7 @@ is an upper bound, for no packet says when a reply was ready.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -94,8 +94,7 @@ def _same(key: I64, value: I64, asked_key: I64, asked_value: I64) -> tuple[I64, 
     return np.flatnonzero(which >= 0), which[which >= 0]
 
 
-@dataclass(frozen=True)
-class InFront:
+class InFront(NamedTuple):
     """What the server's sockets were busy with, or kept from sending by, while replies waited in them (an `Ahead`)."""
 
     stretches: dict[int, Stretches]  # by cause, of each way (connection times 2, plus direction); client's clock
