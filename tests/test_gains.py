@@ -81,7 +81,7 @@ def test_a_limit_that_is_not_known_is_not_replayed(monkeypatch: pytest.MonkeyPat
     """Neither the number that there is, nor the number that there should be."""
     for asked, now in (
         (Asked("0 threads"), NOW),
-        (Asked("64 threads", threads=64), dataclasses.replace(NOW, threads=None)),
+        (Asked("64 threads", threads=64), NOW._replace(threads=None)),
         (Asked("64 slots", slots=64), NOW),
     ):
         assert _gain(monkeypatch, REPLAYED, asked, now) is None

@@ -253,7 +253,7 @@ def test_what_comes_late_meanwhile_leaves_open_whether_it_is_the_processor(
     """READs of 172 ms beside calls that are 20 ms late, or changes, which need the processor more often,
     beside 7.5 ms, may have waited for it: neither the storage nor the server's slowness is a finding then. Calls that
     come in time refute that, and so does the storage's own figure."""
-    facts = replace(FACTS, slow_ops=replace(LATE, ops=ops, late_ms=late_ms))
+    facts = replace(FACTS, slow_ops=LATE._replace(ops=ops, late_ms=late_ms))
     assert [one.code for one in server_findings(facts)] == ["server-storage"] * is_named
     assert _one(replace(facts, storage_ms=3.0)).confidence == "certain"
 

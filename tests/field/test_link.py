@@ -23,12 +23,13 @@ echo "$token hello"
 """
 
 
-def _link(tmp_path: Path, says: str) -> tuple[Link, queue.SimpleQueue[Event]]:
+def _link(tmp_path: Path, says: str, tar: Path | None = None) -> tuple[Link, queue.SimpleQueue[Event]]:
     program = tmp_path / "ssh"
     program.write_text(_RUDE.format(says=says))
     program.chmod(0o755)
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     link = Link("server", "host", str(program), events, batch=True)
+    link.tar = tar  # before it hears anything, for it answers at once
     link.send_agent("/tmp", 60)  # noqa: S108
     return link, events
 
@@ -54,15 +55,13 @@ def test_packets_that_nobody_asked_for(tmp_path: Path) -> None:
 
 def test_a_tar_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that sends more than there is room for is hung up on before the disk is full; the tar is for its owner."""
-    link, events = _link(tmp_path, 'read -r line; echo "$token tar"; exec cat /dev/zero')
-    link.tar = tmp_path / "server.tar"
-    free = shutil.disk_usage(tmp_path)
+    free, tar = shutil.disk_usage(tmp_path), tmp_path / "server.tar"
     room = [free._replace(free=one << 20) for one in (100, 50, 17, 16)]
     monkeypatch.setattr("shutil.disk_usage", lambda _: room.pop(0) if room[1:] else room[0])
-    link.ask("go")
+    link, events = _link(tmp_path, 'echo "$token tar"; exec cat /dev/zero', tar)
     assert _gone(events) == ["hello", "gone"]
     assert not link.complete
-    assert link.tar.stat().st_mode & 0o777 == 0o600
+    assert tar.stat().st_mode & 0o777 == 0o600
     with pytest.raises(
         InputError, match=r"server\.tar: No space left on device; free some space, or give another --out"
     ):
