@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from nfslat.evidence.known import Known, counts_of, rate_per_s
 from nfslat.figures.above import sessions_open, times_kept_above
 from nfslat.figures.charges import stalls_of
 from nfslat.figures.gains import with_gains
-from nfslat.figures.late_calls import late_calls
+from nfslat.figures.late_calls import late_calls, late_ns
 from nfslat.figures.matched import row_of, unstable_writes
 from nfslat.figures.outcomes import put_off_of
 from nfslat.figures.slow_ops import slow_ops_of
@@ -168,6 +169,7 @@ def _facts(
     names = {label for label, count in counts_of(c, rows).items() if count}
     per_s = rate_per_s(c, names) or None
     sessions = None if above is None or per_s is None else sessions_open(c, rows, per_s * mean.total_ms / 1e3)
+    how_late = functools.cache(lambda: late_ns(c))  # it sorts all of the server's instants
     return Facts(
         mean=mean,
         unseen=unseen,
@@ -176,7 +178,7 @@ def _facts(
         slowest_parts=slowest.parts_ms,
         by_op=_of_server(c, by_op),
         reconnects=_reconnects(c),
-        slow_ops=None if thread_ms is not None else slow_ops_of(c, rows),
+        slow_ops=None if thread_ms is not None else slow_ops_of(c, rows, how_late),
         kept_above=times_kept_above(c, rows, sessions),
         put_off=put_off_of(c.client.ops, c.tried_again, c.matched.client[rows], as_asked=above is not None),
         recoveries=_times_of(c.recoveries),
@@ -192,7 +194,7 @@ def _facts(
         queue_is_measured=thread_ms is not None,
         storage_ms=_believed(known.mean_ms("storage_ms", c, rows), mean.server_ms),
         least_round_trip_ms=_least_round_trip_ms(c),
-        late=late_calls(c, rows, by_op),
+        late=late_calls(c, rows, by_op, how_late),
         throughput_per_s=per_s,
         server=inflight.server,
         client=inflight.client,

@@ -6,7 +6,7 @@ replies. What waits on the path comes late while others pass.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -43,10 +43,14 @@ def late_ns(c: Analysis) -> I64 | None:
     return out
 
 
-def late_calls(c: Analysis, rows: I64, by_op: Sequence[MatchedRow]) -> LateCalls | None:
-    """Of the matched ops `rows`. Looked for only where data take long in the server: in one of `by_op`."""
+def late_calls(
+    c: Analysis, rows: I64, by_op: Sequence[MatchedRow], how_late: Callable[[], I64 | None]
+) -> LateCalls | None:
+    """Of the matched ops `rows`. Looked for only where data take long in the server: in one of `by_op`.
+
+    `how_late` gives `late_ns`, which is found once for all who ask."""
     data = [row for row in by_op if row.op in STORAGE_OPS]
-    if all(row.server_ms.mean < LONG_MS for row in data) or (late := late_ns(c)) is None:
+    if all(row.server_ms.mean < LONG_MS for row in data) or (late := how_late()) is None:
         return None
     op = max(data, key=lambda row: row.count * row.server_ms.mean).op
     took_ms = to_ms(in_thread_ns(c)[c.rows_of({op})])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from nfslat.figures.late_calls import late_beside_ms, late_ns
+from nfslat.figures.late_calls import late_beside_ms
 from nfslat.figures.matched import in_thread_ns, unstable_writes
 from nfslat.figures.stats import slowest
 from nfslat.findings.facts import SlowOps
@@ -26,8 +27,9 @@ _MOST = 400_000  # ops that are looked at to see whether they part
 _LIGHT = IN_MEMORY_OPS - {"LOOKUP", "OPEN"}
 
 
-def slow_ops_of(c: Analysis, rows: I64) -> SlowOps | None:
-    """Of the matched ops `rows`, in ascending order; how they come is seen in those of all."""
+def slow_ops_of(c: Analysis, rows: I64, how_late: Callable[[], I64 | None]) -> SlowOps | None:
+    """Of the matched ops `rows`, in ascending order; how they come is seen in those of all. `how_late`: see
+    `late_calls`."""
     own_ns = in_thread_ns(c)
     some = _some(rows)
     if not len(rows) or not _may_be(own_ns[some], c.client_srt_ns[some]):
@@ -80,7 +82,7 @@ def slow_ops_of(c: Analysis, rows: I64) -> SlowOps | None:
         light_quick=beside.light_quick,
         light_slow=beside.light_slow,
         unstable=float(np.mean(unstable_writes(c)[slow])),
-        late_ms=None if (late := late_ns(c)) is None else late_beside_ms(c, late, slow),
+        late_ms=None if (late := how_late()) is None else late_beside_ms(c, late, slow),
     )
 
 
