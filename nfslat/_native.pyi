@@ -168,6 +168,10 @@ class Windows:
         action_rank: int,
         job: Job,
         ring_bytes: int | None = None,
+        first_ops: int = 0,
+        least_ops: int = 0,
+        segments: int = 0,
+        files: bool = True,
     ) -> None: ...
     def ready(self) -> bool:
         """Would `take` give something at once? Waits for 50 ms."""

@@ -23,7 +23,7 @@ import contextlib
 import dataclasses
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -32,13 +32,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
 from nfslat import __version__
 from nfslat.answer import model
 from nfslat.decode.engine import ENGINES
+from nfslat.decode.sides import MOST_JOINED_OPS, UNBOUNDED, TooManyOpsError
 from nfslat.decompose import SRT_DEFINITIONS
 from nfslat.errors import InputError, NfslatError, UsageError
 from nfslat.evidence.known import Known, parse_known
 from nfslat.evidence.outside import Files, Outside, gather, with_bundled
 from nfslat.figures.objectives import Slo, parse_slo
 from nfslat.figures.whatif import Asked, parse_asked
-from nfslat.kernels.compiled import is_built, refuse_without
 from nfslat.model.segments import Wanted
 from nfslat.names.text import checked_encoding
 from nfslat.results import Analysis, Correlation, Side
@@ -80,10 +80,9 @@ class Options:
     slowest: int = _SLOWEST
     name_encoding: str | None = None
     anonymize: bool = False
-    # Read two captures in windows of so many seconds at least; 0: as is best; None: all at once, but where they are too
-    # large for that, and the report alone is wanted (`may_window`).
-    window_s: float | None = None
-    may_window: bool = False
+    in_stretches: bool = (
+        False  # no single operation is asked for: captures of more than are joined may be judged in parts
+    )
     paths: bool = True  # False: nothing that names files will be asked for, so that replies are not searched for names
     command: str = ""  # what the report says it was made by
 
@@ -451,14 +450,13 @@ def correlate(
     slowest: int = _SLOWEST,
     name_encoding: str | None = None,
     anonymize: bool = False,
-    window_s: float | None = None,
 ) -> Report:
     """Two captures of the same traffic, one taken at the server and one at the client.
 
     `server` and `client` are files, globs, lists with commas, or ``-``; each may be a file that `write_ops_parquet`
     made. The other parameters are the options of the command line (docs/options.md), in which `op` is ``["READ"]``,
     moments are seconds after the client capture's first packet or ISO 8601, and latencies are ms, one for all or by
-    operation. With `window_s`, the least seconds of a window (0: as is best), single operations are not kept.
+    operation.
     Raises ``UsageError`` and ``InputError``.
     """
     options = _with_files(
@@ -476,7 +474,6 @@ def correlate(
             slowest=slowest,
             name_encoding=name_encoding,
             anonymize=anonymize,
-            window_s=window_s,
         ),
         (evidence, server_snapshot, client_snapshot),
     )
@@ -548,8 +545,8 @@ def _with_files(options: Options, names: tuple[Sequence[Name], ...]) -> Options:
     return dataclasses.replace(options, outside=outside, evidence=tuple(files.evidence))
 
 
-class OfWindows(Report):
-    """What two captures say that were read in windows: the report, and no single ops."""
+class InStretches(Report):
+    """What two captures say that have more operations than are judged as a whole: the report, and no single ops."""
 
     def __init__(self, made: model.Report, options: Options, *, are_written: bool = False) -> None:
         """Of what `nfslat.windows.run` made; `are_written`: rows of single ops were as they came."""
@@ -559,16 +556,16 @@ class OfWindows(Report):
 
     def __repr__(self) -> str:
         ops = 0 if self._made.matched is None else self._made.matched.ops
-        return f"<nfslat.Report on two captures, read in windows: {ops:,} matched ops>"
+        return f"<nfslat.Report on two captures, judged in stretches: {ops:,} matched ops>"
 
     def __getattr__(self, name: str) -> Any:
         """What other reports make tables of."""
         if name != "_found":
             raise AttributeError(name)
-        raise UsageError("the captures were read in windows, of which no single operation is kept; give no --window")
+        raise UsageError("the captures were judged in stretches, and no single operation is kept")
 
     def write_csv(self, out: TextIO) -> None:
-        """It was written as the windows came."""
+        """It was written as the stretches came."""
         if not self._are_written:
             super().write_csv(out)
 
@@ -588,9 +585,11 @@ class OfWindows(Report):
         return self._made
 
 
-def run(captures: Sequence[str], options: Options, *, quiet: bool = True, sinks: Sequence[Sink] = ()) -> Report:
-    """One capture or two; a progress bar on a terminal unless `quiet`. Where they are read in windows, `sinks` get each
-    of them."""
+def run(
+    captures: Sequence[str], options: Options, *, quiet: bool = True, sinks: Callable[[], Sequence[Sink]] = tuple
+) -> Report:
+    """One capture or two; a progress bar on a terminal unless `quiet`. Where they are judged in stretches, `sinks` get
+    each of them."""
     from nfslat import pipeline
     from nfslat.decode.workspace import open_workspace
 
@@ -598,10 +597,12 @@ def run(captures: Sequence[str], options: Options, *, quiet: bool = True, sinks:
         options = dataclasses.replace(options, command=shlex.join(["nfslat", *captures]))
     wanted = _segments(captures)
     with open_workspace(captures, engine=options.engine, quiet=quiet, segments=wanted, files=options.paths) as work:
-        if len(captures) > 1 and _in_windows(work, options):
-            return _windowed(work, options, sinks)
         if len(captures) > 1:
-            both = _correlate(work, options)
+            most_ops = UNBOUNDED if _needs_all(options) else MOST_JOINED_OPS
+            try:
+                both = _correlate(work, options, most_ops)
+            except TooManyOpsError as more:
+                return _in_stretches(more, work, options, sinks())
             if both.server.source.bundle or both.client.source.bundle:
                 outside = with_bundled(options.outside or Outside(options.known, options.sessions), both)
                 options = dataclasses.replace(options, outside=outside)
@@ -618,54 +619,35 @@ def run(captures: Sequence[str], options: Options, *, quiet: bool = True, sinks:
     return Report(found, options)
 
 
-def _in_windows(work: Workspace, options: Options) -> bool:
-    """Was that asked for, or would the captures not fit into memory otherwise?"""
-    if options.window_s is not None:
-        refused = _not_in_windows(options)
-        if refused:
-            raise UsageError(f"--window keeps no single operations, which this needs: {', '.join(refused)}")
-        refuse_without("captures are read in windows by the native decoder")
-        return True
-    if not options.may_window or _not_in_windows(options) or not is_built():
-        return False
-    from nfslat.windows.large import are_too_large
-
-    return are_too_large(work.sources)
-
-
 def _of_all_at_once(work: Workspace) -> Progress:
     """Its progress where captures are read all at once, which ends where memory does not bear that."""
-    from nfslat.windows.large import while_memory_lasts
+    from nfslat.decode.memory import while_memory_lasts
 
-    parts = "cut a part of their time out of the captures (editcap -A and -B)"
-    advice = f"--window auto reads captures of any length; or {parts}" if len(work.sources) > 1 else parts
-    return while_memory_lasts(work.progress, advice)
+    return while_memory_lasts(work.progress, "cut a part of their time out of the captures (editcap -A and -B)")
 
 
-def _not_in_windows(options: Options) -> list[str]:
-    """What was asked for that needs all operations at once."""
+def _needs_all(options: Options) -> bool:
+    """Was something asked for that needs all operations at once?"""
     given = options.known if options.outside is None else options.outside.given
-    asked = {
-        "--start and --end": options.filters.by_time,
-        "--all-programs": options.filters.all_programs,
-        "by": options.by,
-        "interval": options.interval_s,
-        "what-if": options.what_if,
-        "sessions": options.sessions,
-        "what is known from outside": options.evidence or given != Known(),
-        "anonymize": options.anonymize,
-        "engine tshark": options.engine == "tshark",
-    }
-    return [name for name, value in asked.items() if value]
+    asked = (
+        not options.in_stretches,
+        options.filters.by_time,
+        options.filters.all_programs,
+        options.by,
+        options.interval_s,
+        options.what_if,
+        options.sessions,
+        options.evidence or given != Known(),
+        options.anonymize,
+    )
+    return any(asked)
 
 
-def _windowed(work: Workspace, options: Options, sinks: Sequence[Sink]) -> OfWindows:
+def _in_stretches(more: TooManyOpsError, work: Workspace, options: Options, sinks: Sequence[Sink]) -> InStretches:
     from nfslat.decode import native
-    from nfslat.windows.run import correlate as in_windows
-    from nfslat.windows.run import size_of
+    from nfslat.windows.run import correlate as stretches_of
 
     tool = model.Tool(__version__, native.NAME, options.command, options.srt)
-    server, client = work.sources
 
     def each(c: Analysis) -> None:
         for sink in sinks:
@@ -674,12 +656,10 @@ def _windowed(work: Workspace, options: Options, sinks: Sequence[Sink]) -> OfWin
     with contextlib.ExitStack() as stack:
         for sink in sinks:
             stack.callback(sink.end)  # whatever happens, before its stream is closed
-        made = in_windows(
-            server,
-            client,
-            work.engine.tools,
+        made = stretches_of(
+            more.blocks,
+            more.again,
             tool,
-            size_of(options.window_s or 0.0),
             may_swap=options.may_swap,
             slo=options.slo,
             progress=work.progress,
@@ -688,7 +668,7 @@ def _windowed(work: Workspace, options: Options, sinks: Sequence[Sink]) -> OfWin
             filters=options.filters,
         )
     work.close_progress()
-    return OfWindows(made, options, are_written=bool(sinks))
+    return InStretches(made, options, are_written=bool(sinks))
 
 
 def compared(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Correlation:
@@ -759,7 +739,7 @@ def opened(captures: Sequence[str], options: Options, *, quiet: bool) -> Iterato
         yield found, work.engine.tools()
 
 
-def _correlate(work: Workspace, options: Options) -> Correlation:
+def _correlate(work: Workspace, options: Options, most_ops: int = UNBOUNDED) -> Correlation:
     from nfslat import pipeline
 
     found = pipeline.correlate(
@@ -770,6 +750,7 @@ def _correlate(work: Workspace, options: Options) -> Correlation:
         srt=options.srt,
         may_swap=options.may_swap,
         progress=_of_all_at_once(work),
+        most_ops=most_ops,
     )
     work.close_progress()
     return found

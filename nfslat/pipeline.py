@@ -48,7 +48,7 @@ from nfslat.clock.theta import find_clock
 from nfslat.decode.capture import Source
 from nfslat.decode.engine import Engine
 from nfslat.decode.host_clocks import moved, ran
-from nfslat.decode.sides import Progress, decode, decode_both, of_one_clock
+from nfslat.decode.sides import UNBOUNDED, Progress, decode, decode_up_to, of_one_clock
 from nfslat.decode.xid_gaps import missing_calls
 from nfslat.decompose import Parts, client_srt_ns, server_srt_ns
 from nfslat.host_pairs import HostPairs, apart, host_pairs, is_at
@@ -109,13 +109,22 @@ _NEARLY_ALL = 0.8  # of the calls: what they and those beside them say together 
 
 
 def correlate(
-    server: Source, client: Source, engine: Engine, *, filters: Filters, srt: str, may_swap: bool, progress: Progress
+    server: Source,
+    client: Source,
+    engine: Engine,
+    *,
+    filters: Filters,
+    srt: str,
+    may_swap: bool,
+    progress: Progress,
+    most_ops: int = UNBOUNDED,
 ) -> Correlation:
     """Two captures of the same traffic, compared.
 
-    Raises ``InputError`` where a capture holds no NFS, or the two have no op in common.
+    Raises ``InputError`` where a capture holds no NFS, or the two have no op in common, and `TooManyOpsError` where one
+    has more than `most_ops` operations.
     """
-    of_server, of_client = decode_both(server, client, engine, progress, all_programs=filters.all_programs)
+    of_server, of_client = decode_up_to(most_ops, server, client, engine, progress, all_programs=filters.all_programs)
     found = compare(side_of(*of_server), side_of(*of_client), filters=filters, srt=srt, may_swap=may_swap)
     refuse_nothing_left(filters, found.server.reasons, found.client.reasons)
     return found

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from wire import Tcp, call, reply, write_pcap
 
-from nfslat.decode import native
+from nfslat.decode import blocks, native
 from nfslat.decode.tools import find_tools
 from nfslat.evidence.calls_join import Joined
 from nfslat.evidence.strace import Call
@@ -62,7 +62,7 @@ def client_ops(made: Made, folder: Path) -> Ops:
 
 def ops_of(path: Path) -> Ops:
     source = native.open_source(str(path), find_tools, path.parent, rereads=False)
-    return native.decode(source, find_tools, lambda _: None)[1].ops
+    return blocks.decode(source, find_tools, lambda _: None)[1].ops
 
 
 def judged(made: Made, joined: Joined, ops: Ops) -> tuple[int, int, int]:

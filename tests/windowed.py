@@ -1,4 +1,4 @@
-"""Captures -> the report on them, read in windows of any size."""
+"""Captures -> the report on them, judged in stretches of any size."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from pathlib import Path
 
 from nfslat import __version__
 from nfslat.answer import model
+from nfslat.decode.capture import Source
 from nfslat.decode.native import NAME
+from nfslat.decode.windows import Windows
 from nfslat.decode.workspace import open_workspace
 from nfslat.export.by_window import Sink
 from nfslat.figures.objectives import parse_slo
 from nfslat.model.units import NS_PER_S
 from nfslat.results import Analysis
 from nfslat.select import Filters
-from nfslat.windows.run import Size, correlate
+from nfslat.windows.run import correlate
 
 
 def windowed(
@@ -29,19 +31,23 @@ def windowed(
     slowest: int = 20,
     filters: Filters | None = None,
 ) -> model.Report:
-    """Of windows that hold `least_ops`."""
+    """Stretches of so many seconds, joined until they hold `least_ops`."""
 
     def each(c: Analysis) -> None:
         for sink in sinks:
             sink.add(c)
 
     with open_workspace([str(server), str(client)], engine="native", quiet=True) as work:
+
+        def blocks_of(source: Source) -> Windows:
+            return Windows(source, work.engine.tools, round(seconds * NS_PER_S))
+
         return correlate(
-            *work.sources,
-            work.engine.tools,
+            (blocks_of(work.sources[0]), blocks_of(work.sources[1])),
+            blocks_of,
             model.Tool(__version__, NAME, "nfslat", "nfslat"),
-            Size(round(seconds * NS_PER_S), least_ops),
             may_swap=may_swap,
+            stretch_ops=least_ops,
             slo=tuple(map(parse_slo, slo)),
             each=each,
             slowest=slowest,

@@ -590,8 +590,10 @@ impl Decoder {
         let ended = self.finished[..over].to_vec();
         let rest = std::mem::replace(&mut self.pairing, settled);
         self.close();
+        // Segments are of connections, which go on: they leave when all is over.
+        let segments = self.segments.take();
         let contents = self.contents();
-        (self.pairing, self.finished) = (rest, ended);
+        (self.pairing, self.finished, self.segments) = (rest, ended, segments);
         contents
     }
 

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::capture::{Error, File, Progress, Take, read_all};
-use crate::compound::Ranks;
 use crate::container::Packet;
 use crate::decoder::{Contents, Decoder};
 use crate::flows;
@@ -67,6 +66,13 @@ impl Live {
     }
 }
 
+/// How many ops a window has at least, unless a clock was set back: the first one, and each behind it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Size {
+    pub first_ops: usize,
+    pub least_ops: usize,
+}
+
 struct Windows<F> {
     decoder: Decoder,
     live: Option<Arc<Live>>,
@@ -75,8 +81,10 @@ struct Windows<F> {
     width_ns: i64,
     begin_ns: i64,
     end_ns: i64,
-    /// A packet of this time closes the window.
+    /// A packet of this time closes the window, if enough has ended in it.
     due_ns: i64,
+    size: Size,
+    is_first: bool,
     /// Packets in a row from before the window.
     early: u32,
     /// Takes the windows; false: no more are wanted.
@@ -85,8 +93,7 @@ struct Windows<F> {
 }
 
 impl<F: FnMut(Window) -> bool> Windows<F> {
-    fn new(ranks: Ranks, width_ns: i64, live: Option<Arc<Live>>, hand: F) -> Windows<F> {
-        let decoder = Decoder::new(ranks);
+    fn new(decoder: Decoder, width_ns: i64, size: Size, live: Option<Arc<Live>>, hand: F) -> Windows<F> {
         // Due at once, with the first packet.
         Windows {
             decoder,
@@ -96,6 +103,8 @@ impl<F: FnMut(Window) -> bool> Windows<F> {
             begin_ns: 0,
             end_ns: 0,
             due_ns: i64::MIN,
+            size,
+            is_first: true,
             early: 0,
             hand,
             is_wanted: true,
@@ -157,6 +166,15 @@ impl<F: FnMut(Window) -> bool> Windows<F> {
             return self.begin(t_ns);
         }
         self.early = 0;
+        let least_ops = if self.is_first { self.size.first_ops } else { self.size.least_ops };
+        if t_ns >= self.due_ns && self.decoder.pairing.ops.xid.len() < least_ops {
+            // It goes on for as many widths as it takes for this packet to be none that closes it.
+            let more = (t_ns - self.due_ns) / self.width_ns + 1;
+            self.end_ns = self.end_ns.saturating_add(more.saturating_mul(self.width_ns));
+            self.due_ns = self.end_ns.saturating_add(LATE_NS);
+            return;
+        }
+        self.is_first = false;
         let (begin_ns, mut end_ns) = (self.begin_ns, self.end_ns);
         if t_ns < begin_ns {
             self.begin(t_ns);
@@ -209,11 +227,12 @@ impl<F: FnMut(Window) -> bool> Take for Windows<F> {
 }
 
 /// Read captures one after the other, as one, and hand on what has ended in each `width_ns` of their clock. The last
-/// window has what was open at the end, too. `live`: who looks on.
+/// window has what was open at the end, and the segments that `decoder` was told to keep. `live`: who looks on.
 pub fn decode_windows<I>(
     inputs: I,
-    ranks: Ranks,
+    decoder: Decoder,
     width_ns: i64,
+    size: Size,
     live: Option<Arc<Live>>,
     progress: &Progress,
     hand: impl FnMut(Window) -> bool,
@@ -221,7 +240,7 @@ pub fn decode_windows<I>(
 where
     I: IntoIterator<Item = std::io::Result<Box<dyn Read + Send>>>,
 {
-    let mut windows = Windows::new(ranks, width_ns, live, hand);
+    let mut windows = Windows::new(decoder, width_ns, size, live, hand);
     let files = read_all(inputs, &mut windows, progress)?;
     windows.end();
     Ok(files)

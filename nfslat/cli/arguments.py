@@ -158,14 +158,6 @@ def a_duration(text: str) -> float:
     return value
 
 
-def a_window(text: str) -> float:
-    """The same; 0 for "auto"."""
-    try:
-        return 0.0 if text == "auto" else a_duration(text)
-    except argparse.ArgumentTypeError as problem:
-        raise argparse.ArgumentTypeError(f"{problem}, or auto") from problem
-
-
 def some_ms(text: str) -> float:
     """A latency."""
     try:

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from nfslat.export.by_window import Sink
 
 
-def need_ops(options: argparse.Namespace, *, by_window: bool = False) -> list[str]:
-    """Options of files that hold single operations, or pictures of them; `by_window`: of all at once."""
-    able = (*_OF_FIGURES, *_BY_WINDOW) if by_window else _OF_FIGURES
-    return [row.option for row in OUTPUTS if row.asked(options) is not None and row.option not in able]
+def need_ops(options: argparse.Namespace) -> bool:
+    """Does any file that is asked for hold single operations of all of the time, or pictures of them?"""
+    able = (*_OF_FIGURES, *_BY_WINDOW)
+    return any(row.asked(options) is not None and row.option not in able for row in OUTPUTS)
 
 
 def name_files(options: argparse.Namespace) -> bool:

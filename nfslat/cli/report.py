@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 from nfslat.cli import outputs
-from nfslat.cli.arguments import a_count, a_duration, a_number, a_window, add_captures, add_filters, parse_filters
+from nfslat.cli.arguments import a_count, a_duration, a_number, add_captures, add_filters, parse_filters
 from nfslat.cli.messages import say
 from nfslat.cli.outputs import OUTPUTS, add_outputs
 from nfslat.cli.parser import Several
@@ -90,13 +90,6 @@ def add_figures(parser: argparse.ArgumentParser) -> None:
         choices=("nfslat", "tshark", "first"),
         default="nfslat",
         help="how a response time is measured: first to last byte (default), as tshark does, first to first frame",
-    )
-    figures.add_argument(
-        "--window",
-        type=a_window,
-        metavar="S",
-        help="read both captures in windows of S seconds or more, or as is best (auto), in bounded memory; single "
-        "operations are not kept (docs/windows.md)",
     )
     figures.add_argument(
         "--app-ms",
@@ -196,8 +189,7 @@ def run(options: argparse.Namespace, command: str, *, width: int, color: bool, j
     gone: BrokenPipeError | None = None
     with outputs.opened(options, read, json_out) as files:
         # Windows that were not asked for are of no single operations.
-        sinks = files.sinks(wanted.command) if options.window is not None else []
-        report = api.run(captures, wanted, quiet=options.quiet, sinks=sinks)
+        report = api.run(captures, wanted, quiet=options.quiet, sinks=lambda: files.sinks(wanted.command))
         # The verdict does not wait for pictures. The files are made whatever happens to a reader of it (less, head).
         try:
             if not outputs.to_standard(options):
@@ -261,8 +253,7 @@ def _options(options: argparse.Namespace, command: str) -> Any:
         slowest=options.slowest,
         name_encoding=options.name_encoding,
         anonymize=options.anonymize,
-        window_s=options.window,
-        may_window=not outputs.need_ops(options),
+        in_stretches=not outputs.need_ops(options),
         paths=outputs.name_files(options),
         command=command,
     )
@@ -276,11 +267,6 @@ def _refuse_what_does_not_fit(options: argparse.Namespace) -> None:
     needs_both = [name for name in _NEED_BOTH if _value(options, name)]
     if options.client is None and needs_both:
         raise UsageError(f"{', '.join(needs_both)}: this needs both captures, the server's and the client's")
-    if options.window is not None:
-        if options.client is None:
-            raise UsageError("--window: this needs both captures, the server's and the client's")
-        if asked := outputs.need_ops(options, by_window=True):
-            raise UsageError(f"--window keeps no single operations, which this needs: {', '.join(asked)}")
     if options.full and options.sections:
         raise UsageError("--full prints all sections, --sections some: give one of them")
     if options.markdown and (options.full or options.sections):

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nfslat.decode import bundle
 from nfslat.decode.capture import Source, expand, is_parquet, refuse_stored
@@ -14,6 +15,9 @@ from nfslat.errors import InputError
 from nfslat.kernels.compiled import is_built, refuse_without
 from nfslat.model.decoded import Decoded
 from nfslat.model.segments import Wanted
+
+if TYPE_CHECKING:
+    from nfslat.decode.blocks import Blocks
 
 ENGINES = ("native", "tshark")
 
@@ -28,6 +32,8 @@ class Engine:
     unit: str  # of progress
     decode: Callable[[Source, Callable[[int], None]], tuple[Source, Decoded]]
     segments: Wanted = Wanted.NONE  # of TCP connections, with what it decodes
+    # The same, block by block, of which the first has so many operations at least; None: it reads captures as a whole.
+    blocks: Callable[..., Blocks] | None = None
 
 
 def choose(
@@ -65,15 +71,18 @@ def _decoder(
         )
     if not is_built():
         refuse_without("--engine native asks for the native decoder")
-    from nfslat.decode import native  # noqa: PLC0415  (absent where it was not compiled)
+    from nfslat.decode import blocks, native  # noqa: PLC0415  (absent where it was not compiled)
 
     return Engine(
         tools=tools,
         open=lambda argument: native.open_source(argument, tools, scratch, rereads=rereads),
         total=lambda source: sum(file.path.stat().st_size for file in source.files if file.path.is_file()),
         unit="B",
-        decode=lambda source, progress: native.decode(source, tools, progress, segments=segments, files=files),
+        decode=lambda source, progress: blocks.decode(source, tools, progress, segments=segments, files=files),
         segments=segments,
+        blocks=lambda source, first_ops: blocks.Blocks(
+            source, tools, segments=segments, files=files, first_ops=first_ops
+        ),
     )
 
 

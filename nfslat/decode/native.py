@@ -43,8 +43,8 @@ from nfslat.model.details import (
     Unanswered,
     Unread,
 )
-from nfslat.model.protocol import NULL, RANK_ACTION, op_ranks
-from nfslat.model.segments import Segments, Wanted
+from nfslat.model.protocol import NULL
+from nfslat.model.segments import Segments
 from nfslat.model.tables import Connection, Kind, Loose, Ops, State
 
 NAME = f"native {_native.VERSION}"
@@ -85,26 +85,6 @@ def open_source(argument: str, tools: Callable[[], Tools], scratch: Path, *, rer
         refuse_empty(names[0])
     kept.sort(key=lambda file: (file.first_ns, file.name))
     return Source(name, tuple(kept))
-
-
-def decode(
-    source: Source,
-    tools: Callable[[], Tools],
-    progress: Callable[[int], None],
-    *,
-    segments: Wanted = Wanted.NONE,
-    files: bool = True,
-) -> tuple[Source, Decoded]:
-    """Decode `source`; `progress` is called with the bytes read so far, and may raise to end it. `segments`: which of
-    its TCP connections are wanted; `files`: whether `Details.files` is.
-
-    Returns the source with what is known of its files now. Raises ``InputError`` where nothing can be read.
-    """
-    ranks = op_ranks(callback=False), op_ranks(callback=True)
-    source, found = read(
-        source, tools, progress, lambda paths, job: _native.decode(paths, *ranks, RANK_ACTION, job, segments, files)
-    )
-    return source, decoded(found, **facts_of(source, found.files))
 
 
 def facts_of(source: Source, found: Sequence[_native.File]) -> dict[str, Any]:

@@ -16,6 +16,6 @@ def read_segments(source: Source, tools: Callable[[], Tools], progress: Callable
     Raises ``InputError`` where they cannot be read again, ``UsageError`` without the compiled decoder.
     """
     refuse_without("tshark does not give the TCP time stamps of all packets; the native decoder does")
-    from nfslat.decode import native  # noqa: PLC0415  (absent where it was not compiled)
+    from nfslat.decode import blocks  # noqa: PLC0415  (absent where it was not compiled)
 
-    return native.decode(source, tools, progress, segments=Wanted.ALL)[1].segments
+    return blocks.decode(source, tools, progress, segments=Wanted.ALL)[1].segments

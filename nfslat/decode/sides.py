@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
+from typing import TYPE_CHECKING
 
 from nfslat.decode.capture import Source
 from nfslat.decode.directions import find_directions, on_one_clock
@@ -13,6 +15,11 @@ from nfslat.decode.engine import Engine
 from nfslat.decode.protocols import has_other_calls, refuse_without_nfs
 from nfslat.model.decoded import Decoded
 
+if TYPE_CHECKING:
+    from nfslat.decode.blocks import Blocks
+
+UNBOUNDED = (1 << 63) - 1  # operations of a capture
+MOST_JOINED_OPS = 1 << 21  # of a capture that is judged as a whole: some 300 bytes each, of both sides
 _AWAKE_S = 0.2
 _STOP_S = 2.0  # until a decoder that was stopped has ended
 
@@ -40,6 +47,62 @@ def of_one_clock(decoded: Decoded) -> Decoded:
     if decoded.directions is None and (directions := find_directions(decoded.ops)) is not None:
         return on_one_clock(decoded, directions)
     return decoded
+
+
+class TooManyOpsError(Exception):
+    """Two captures hold more operations than were to be joined: those that were read are held by `blocks`, of the
+    server's capture and the client's, which go on; `again` reads either of them once more, in as large blocks."""
+
+    def __init__(self, blocks: tuple[Blocks, Blocks], again: Callable[[Source], Blocks]) -> None:
+        super().__init__("too many operations")
+        self.blocks, self.again = blocks, again
+
+
+def decode_up_to(
+    most_ops: int,
+    server: Source,
+    client: Source,
+    engine: Engine,
+    progress: Progress,
+    *,
+    all_programs: bool = False,
+) -> tuple[Read, Read]:
+    """`decode_both`, as long as both captures hold `most_ops` at most. Raises `TooManyOpsError` where they hold more;
+    what an engine that reads captures as a whole decodes, and what was decoded before, has no bound."""
+    if engine.blocks is None or server.stored or client.stored:
+        return decode_both(server, client, engine, progress, all_programs=all_programs)
+    blocks_of = partial(engine.blocks, first_ops=most_ops)
+    blocks = blocks_of(server), blocks_of(client)
+    try:
+        _hold(blocks, most_ops, progress)
+        if not all(side.is_over for side in blocks):
+            raise TooManyOpsError(blocks, blocks_of)
+        sides = [side.whole() for side in blocks]
+    except TooManyOpsError:
+        raise
+    except BaseException:
+        for side in blocks:
+            side.close()
+        raise
+    for source, decoded in sides:
+        if not (all_programs and has_other_calls(decoded)):
+            refuse_without_nfs(source, decoded, engine.tools)
+    (server, of_server), (client, of_client) = sides
+    return (server, of_one_clock(of_server)), (client, of_one_clock(of_client))
+
+
+def _hold(blocks: Sequence[Blocks], most_ops: int, progress: Progress) -> None:
+    """Whichever side has a block gives it, so that none who writes into a pipe is left waiting."""
+    read = 0
+    while open_ones := [side for side in blocks if not side.is_over]:
+        for side in open_ones:
+            if side.can_hold():
+                side.hold()
+        now = sum(side.bytes for side in blocks)
+        progress(now - read)
+        read = now
+        if max(side.ops for side in blocks) > most_ops:
+            return
 
 
 class _Stopped(Exception):

@@ -14,6 +14,7 @@ from nfslat.decode.native import decoded, facts_of, readable, refused, was_read
 from nfslat.decode.tools import Tools
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import RANK_ACTION, op_ranks
+from nfslat.model.segments import Wanted
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,15 @@ class Windows:
         width_ns: int,
         *,
         ring_bytes: int | None = None,
+        first_ops: int = 0,
+        least_ops: int = 0,
+        segments: Wanted = Wanted.NONE,
+        files: bool = True,
     ) -> None:
         """`width_ns`: of a window, in ns of the capture's clock. `ring_bytes`: of the newest packets, which can be
-        written; None: none are, and nothing can be renewed."""
+        written; None: none are, and nothing can be renewed. Windows are as many widths long as it takes for the first
+        one to hold `first_ops` operations, and each other `least_ops`. The last one has the `segments`, of all
+        windows."""
         refuse_stored(source)
         self.source = source  # when all was read, with what is known of its files
         self.facts: dict[str, Any] = {}  # then: fields of `nfslat.model.decoded.Facts` that files tell
@@ -69,7 +76,9 @@ class Windows:
         paths = [self._stack.enter_context(readable(file, tools)) for file in source.files]
         self._stack.callback(job.stop)
         ranks = op_ranks(callback=False), op_ranks(callback=True)
-        self._stream = _native.Windows(paths, width_ns, *ranks, RANK_ACTION, job, ring_bytes)
+        self._stream = _native.Windows(
+            paths, width_ns, *ranks, RANK_ACTION, job, ring_bytes, first_ops, least_ops, segments, files
+        )
 
     @property
     def bytes(self) -> int:

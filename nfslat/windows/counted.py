@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from nfslat.decode.blocks import Blocks
 from nfslat.decode.in_line import in_line
 from nfslat.decode.windows import Window, Windows
 from nfslat.model.units import NS_PER_S
@@ -21,22 +22,20 @@ class Counted(Gapped):
 
     def __init__(
         self,
-        windows: Windows,
+        windows: Windows | Blocks,
         role: str,
         srt: str,
         *,
         filters: Filters | None = None,
         least_ops: int = 0,
-        least_ns: int = 0,
     ) -> None:
-        """`role`: server or client; windows are joined until they hold `least_ops`, and `least_ns`."""
+        """`role`: server or client; windows are joined until they hold `least_ops`."""
         super().__init__(windows, least_calls=_SOON)
         self.counts = Counts(role, srt, filters)
         self._gaps = Gaps(_ALL)
-        self._least_ops, self._least_ns = least_ops, least_ns
+        self._least_ops = least_ops
         self._parts: list[Window] = []
         self._ops = 0  # in them
-        self._begin_ns: int | None = None
         self._enough = 0  # so many of them are long enough, and hold enough ops; 0: they do not
 
     def is_ready(self) -> bool:
@@ -70,7 +69,7 @@ class Counted(Gapped):
         """How many of the parts make a window; 0: more have to be read. It does not end while nothing is answered: of a
         host or a path that pauses a window has to show what was before, and what came then."""
         first = count = self._enough
-        if not count or not (self._least_ops or self._least_ns):
+        if not count:
             return count
         newest_ns = _ends_ns(self._parts[:count], max)
         for at, part in enumerate(self._parts[count:], count):
@@ -87,15 +86,13 @@ class Counted(Gapped):
         """One more part."""
         self._parts.append(window)
         self._ops += len(window.decoded.ops)
-        self._begin_ns = window.begin_ns if self._begin_ns is None else min(self._begin_ns, window.begin_ns)
-        took_ns = window.end_ns - self._begin_ns
-        if not self._enough and took_ns >= self._least_ns and self._ops >= self._least_ops:
+        if not self._enough and self._ops >= self._least_ops:
             self._enough = len(self._parts)
 
     def _clear(self) -> list[Window]:
         """Of the parts, which are none then."""
         parts, self._parts = self._parts, []
-        self._ops, self._begin_ns, self._enough = 0, None, 0
+        self._ops, self._enough = 0, 0
         return parts
 
     def _take(self) -> bool:

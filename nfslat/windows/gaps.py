@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from nfslat.decode.blocks import Blocks
 from nfslat.decode.capture import Source
 from nfslat.decode.windows import Window, Windows
 from nfslat.decode.xid_gaps import Calls, calls_of, missing_of, unanswered
@@ -67,7 +68,7 @@ class Gaps:
 class Gapped:
     """An iterator over the windows of one capture, which keeps track of its gaps."""
 
-    def __init__(self, windows: Windows, *, least_calls: int = 0) -> None:
+    def __init__(self, windows: Windows | Blocks, *, least_calls: int = 0) -> None:
         """None was read; gaps are looked for in so many calls at a time."""
         self.gaps = Gaps(least_calls)
         self._windows = windows

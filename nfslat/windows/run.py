@@ -1,21 +1,20 @@
-"""Two captures of any length -> the report on both, window by window."""
+"""Two captures of more operations than are judged as a whole -> the report on both, stretch by stretch."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from nfslat.answer import model
+from nfslat.decode.blocks import Blocks
 from nfslat.decode.capture import Source
-from nfslat.decode.tools import Tools
+from nfslat.decode.sides import MOST_JOINED_OPS
 from nfslat.decode.windows import Windows
 from nfslat.errors import InputError
 from nfslat.figures.audit.pair import exchanged
 from nfslat.figures.objectives import Slo
 from nfslat.kernels.memory import give_back
-from nfslat.model.units import NS_PER_S
 from nfslat.results import Analysis
 from nfslat.select import Filters
 from nfslat.windows.analysed import analysed
@@ -25,92 +24,77 @@ from nfslat.windows.report import report_of
 from nfslat.windows.slow_ops import SlowOps
 from nfslat.windows.whole import SIDES, Whole
 
-LEAST_OPS = 100_000  # slow ops that are rare, threads and slots need many to be told
-MANY_OPS = 200_000  # of a window, where nothing was asked for: enough to judge by, and little memory
-# Windows that are joined until they are long and hold enough. Each takes a pass over what is open, 2 s of ops; of those
-# that are so long, or as is best, longer parts are exact enough.
-_SHORT_NS, _LONG_NS, _SO_LONG_NS = NS_PER_S // 4, NS_PER_S, 60 * NS_PER_S
-
-
-@dataclass(frozen=True)
-class Size:
-    """Of a window: so long at least, and until so many ops are in it."""
-
-    width_ns: int
-    least_ops: int
-
-
-def size_of(window_s: float) -> Size:
-    """`window_s` seconds at least; 0: as is best."""
-    return Size(round(window_s * NS_PER_S), LEAST_OPS if window_s else MANY_OPS)
-
-
-def short_of(width_ns: int) -> int:
-    """How long those are of which a window of so many ns is made; 0: as is best."""
-    return min(width_ns, _SHORT_NS) if 0 < width_ns < _SO_LONG_NS else _LONG_NS
+Streamed = Blocks | Windows
+STRETCH_OPS = 200_000  # at least, that are judged by themselves: enough to tell threads and slots by
 
 
 def correlate(
-    server: Source,
-    client: Source,
-    tools: Callable[[], Tools],
+    blocks: tuple[Streamed, Streamed],
+    again: Callable[[Source], Streamed],
     tool: model.Tool,
-    size: Size,
     *,
     may_swap: bool,
+    stretch_ops: int | None = None,
     slo: Sequence[Slo] = (),
     progress: Callable[[int], None] = lambda _: None,
     each: Callable[[Analysis], None] = lambda _: None,
     slowest: int = 20,
     filters: Filters | None = None,
 ) -> model.Report:
-    """The report on two captures that were taken at the same time; `each` window is handed on as it is analysed, and
-    so many of the `slowest` ops are told one by one.
+    """The report on two captures that were taken at the same time, the server's `blocks` and the client's; each stretch
+    is handed on as it is analysed, and so many of the `slowest` ops are told one by one. `again` reads a capture once
+    more, where they were given client first.
 
     Raises ``InputError`` where a capture cannot be read, or the two have nothing in common.
     """
-    read = partial(_read, tools=tools, tool=tool, size=size, slo=slo, each=each, slowest=slowest, filters=filters)
+    server, client = (side.source for side in blocks)
+    read = partial(
+        _read,
+        tool=tool,
+        stretch_ops=STRETCH_OPS if stretch_ops is None else stretch_ops,
+        slo=slo,
+        each=each,
+        slowest=slowest,
+        filters=filters,
+    )
     try:
-        return read(server, client, may_swap=may_swap, progress=progress)
+        return read(*blocks, may_swap=may_swap, progress=progress)
     except Exchanged:
         if not all(file.path.is_file() for source in (server, client) for file in source.files):
             raise InputError(
                 "by its packets it is the client's; give the server's capture first", about=server.name
             ) from None
-    found = read(client, server, may_swap=False, progress=lambda _: None)
-    return dataclasses.replace(found, notes=[*found.notes, exchanged(client.name, server.name)])
+    made = read(again(client), again(server), may_swap=False, progress=lambda _: None)
+    return dataclasses.replace(made, notes=[*made.notes, exchanged(client.name, server.name)])
 
 
 def _read(
-    server: Source,
-    client: Source,
+    of_server: Streamed,
+    of_client: Streamed,
     *,
-    tools: Callable[[], Tools],
     tool: model.Tool,
-    size: Size,
     may_swap: bool,
+    stretch_ops: int,
     slo: Sequence[Slo],
     progress: Callable[[int], None],
     each: Callable[[Analysis], None],
     slowest: int,
     filters: Filters | None,
 ) -> model.Report:
-    # What a window tells of calls that the capture lacks is known one short window later.
-    short_ns = short_of(size.width_ns)
-    of_server, of_client = Windows(server, tools, short_ns), Windows(client, tools, short_ns)
-    read, slow = 0, SlowOps(slowest, has_frames=len(server.files) == len(client.files) == 1)
+    read = of_server.bytes + of_client.bytes
+    slow = SlowOps(slowest, has_frames=all(len(side.source.files) == 1 for side in (of_server, of_client)))
     try:
         sides = (
             Counted(of_server, "server", tool.srt, filters=filters),
-            Counted(of_client, "client", tool.srt, filters=filters, least_ops=size.least_ops, least_ns=size.width_ns),
+            Counted(of_client, "client", tool.srt, filters=filters, least_ops=stretch_ops),
         )
         gaps = {name: side.gaps for name, side in zip(SIDES, sides, strict=True)}
         whole = Whole({name: side.counts for name, side in zip(SIDES, sides, strict=True)})
         for pair in pairs(*sides, tool.srt, may_swap=may_swap, filters=filters):
             if pair.found is not None and pair.found.moved_ns:
                 raise InputError(
-                    "there are clocks of several hosts in a capture, which windows do not tell apart: give the "
-                    "captures of two hosts, or no --window"
+                    f"there are clocks of several hosts in a capture of more than {MOST_JOINED_OPS:,} operations, "
+                    "which are not told apart: give the captures of two hosts, or a part of their time"
                 )
             c = None if pair.found is None else analysed(pair.found, pair, gaps)
             whole.add(pair, c)

@@ -14,7 +14,7 @@ import pytest
 from captures import SHARED, needs_captures, needs_native
 from live_captures import windows_of
 
-from nfslat.decode import native
+from nfslat.decode import blocks, native
 from nfslat.decode.in_line import in_line, parted
 from nfslat.errors import InputError
 from nfslat.model.decoded import Decoded
@@ -32,7 +32,7 @@ _LAB = (
 
 def _whole(path: Path, tmp_path: Path) -> Decoded:
     source = native.open_source(str(path), _no_tools, tmp_path, rereads=False)
-    return native.decode(source, _no_tools, lambda _: None)[1]
+    return blocks.decode(source, _no_tools, lambda _: None)[1]
 
 
 def _no_tools() -> Any:

@@ -23,12 +23,11 @@ from wire import write_pcap
 from nfslat import api
 from nfslat.answer import model
 from nfslat.cli.main import main
+from nfslat.decode import memory
 from nfslat.errors import InputError, UsageError
 from nfslat.figures.sketch import RELATIVE_ERROR
-from nfslat.model.units import NS_PER_S
 from nfslat.select import make_filters
-from nfslat.windows import large
-from nfslat.windows.run import short_of
+from nfslat.windows import run
 
 pytestmark = needs_native
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
@@ -224,86 +223,62 @@ def test_pipes_cannot_be_read_again(tmp_path: Path) -> None:
         windowed(pipe, SERVER, 2.0)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "part_s"), [(0.1, 0.1), (0.25, 0.25), (7.0, 0.25), (59.0, 0.25), (60.0, 1.0), (3600.0, 1.0), (0.0, 1.0)]
-)
-def test_parts_of_a_window(seconds: float, part_s: float) -> None:
-    """A window is made of parts that are no longer than it; long ones, and those of any length, of longer parts."""
-    assert short_of(round(seconds * NS_PER_S)) == round(part_s * NS_PER_S)
+@pytest.fixture
+def in_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Captures of more than 100 operations are judged in stretches of as many."""
+    monkeypatch.setattr(api, "MOST_JOINED_OPS", 100)
+    monkeypatch.setattr(run, "STRETCH_OPS", 100)
 
 
+@pytest.mark.usefixtures("in_stretches")
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """The text says how it was read, the JSON is of the contract, the page and Markdown are made."""
-    assert main([str(SERVER), str(CLIENT), "--window", "auto"]) == 0
+    """The text says how captures were judged that are too large for a whole, the JSON is of the contract, the page and
+    Markdown are made."""
+    assert main([str(SERVER), str(CLIENT)]) == 0
     out = capsys.readouterr().out
     assert out.startswith("Calls queue in the server for one of its 2 threads")
-    assert "the captures were read in 1 window of" in out
-    assert main([str(SERVER), str(CLIENT), "--window", "2", "--json", "-"]) == 0
+    assert "the captures were read in " in out
+    assert main([str(SERVER), str(CLIENT), "--json", "-"]) == 0
     found = json.loads(capsys.readouterr().out)
     jsonschema.validate(found, model.Report.json_schema())
     assert found["matched"]["ops"] == 671
-    assert main([str(SERVER), str(CLIENT), "--window", "2", "--full", "--hist"]) == 0
-    assert main([str(SERVER), str(CLIENT), "--window", "2", "--markdown"]) == 0
+    assert main([str(SERVER), str(CLIENT), "--full", "--hist"]) == 0
+    assert main([str(SERVER), str(CLIENT), "--markdown"]) == 0
     page = tmp_path / "page.html"
-    assert main([str(SERVER), str(CLIENT), "--window", "2", "--html", str(page)]) == 0
+    assert main([str(SERVER), str(CLIENT), "--html", str(page)]) == 0
     assert "Evidence for the other team" in page.read_text()
 
 
-@pytest.mark.parametrize(
-    "options",
-    [["--perfetto", "x.json"], ["--by", "size"], ["--app-ms", "5"], ["--start", "1"], ["--what-if", "threads=8"]],
-)
-def test_what_needs_single_operations_is_refused(
+@pytest.mark.usefixtures("in_stretches")
+@pytest.mark.parametrize("options", [["--perfetto", "ops.json"], ["--by", "size"], ["--start", "1"]])
+def test_what_needs_all_operations_at_once_gets_them(
     options: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one line, before anything is written."""
+    """However many they are, as long as memory bears it."""
     monkeypatch.chdir(tmp_path)
-    assert main([str(SERVER), str(CLIENT), "--window", "2", *options]) == 2
-    assert "--window keeps no single operations" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
-def test_one_capture_is_not_read_in_windows(capsys: pytest.CaptureFixture[str]) -> None:
-    """It needs two."""
-    assert main([str(SERVER), "--window", "2"]) == 2
-    assert "--window: this needs both captures" in capsys.readouterr().err
-
-
-def test_what_memory_cannot_hold_is_read_in_windows(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By itself, where the report alone is wanted; where single operations are, they are read at once."""
-    monkeypatch.setattr(large, "available_memory", lambda: 1_000_000)
-    assert main([str(SERVER), str(CLIENT)]) == 0
-    assert "the captures were read in 1 window of" in capsys.readouterr().out
-    assert main([str(SERVER), str(CLIENT), "--csv", str(tmp_path / "ops.csv")]) == 0
-    assert "were read in" not in capsys.readouterr().out
-    monkeypatch.undo()
-    assert main([str(SERVER), str(CLIENT)]) == 0
+    assert main([str(SERVER), str(CLIENT), *options]) == 0
     assert "were read in" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("captures", "advice"),
-    [([SERVER, CLIENT], "--window auto reads captures of any length"), ([CLIENT], "GB is free; cut a part of")],
-)
+@pytest.mark.parametrize("captures", [[SERVER, CLIENT], [CLIENT]])
 def test_memory_that_runs_out_while_captures_are_read(
-    captures: list[Path], advice: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    captures: list[Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It ends the run in one line that says what to do, before the kernel ends it without any."""
-    monkeypatch.setattr(large, "_LOOK_S", 0.0)
+    monkeypatch.setattr(memory, "_LOOK_S", 0.0)
     took = iter([0])
-    monkeypatch.setattr(large, "resident_memory", lambda: next(took, 10**12))
+    monkeypatch.setattr(memory, "resident_memory", lambda: next(took, 10**12))
     assert main([*map(str, captures), "--what-if", "threads=64"]) == 3
     said = capsys.readouterr().err
     assert said.startswith("nfslat: memory is short: operations take 1,000.0 GB so far")
-    assert advice in said
+    assert "GB is free; cut a part of" in said
     assert len(said.splitlines()) == 1
 
 
+@pytest.mark.usefixtures("in_stretches")
 def test_the_library_says_what_is_not_kept() -> None:
     """The report is there; single operations raise what says why."""
-    found = api.run([str(SERVER), str(CLIENT)], api.Options(window_s=2.0))
+    found = api.run([str(SERVER), str(CLIENT)], api.Options(in_stretches=True))
     assert found.verdict is not None
     assert "671" in repr(found)
     out = io.StringIO()

@@ -86,11 +86,12 @@ def test_rows_of_the_lab(name: str) -> None:
     assert _hold(server, client, 1.5) > 1
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--window` with --csv and --parquet writes both beside the report."""
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """--csv and --parquet write both beside the report on captures that are judged in stretches."""
+    monkeypatch.setattr(api, "MOST_JOINED_OPS", 100)
     names = [tmp_path / one for one in ("ops.csv", "ops.parquet", "report.json")]
     asked = ["--csv", str(names[0]), "--parquet", str(names[1]), "--json", str(names[2])]
-    assert main([str(SERVER), str(CLIENT), "--window", "auto", *asked]) == 0
+    assert main([str(SERVER), str(CLIENT), *asked]) == 0
     ops = json.loads(names[2].read_text())["matched"]["ops"]
     assert len(pd.read_csv(names[0])) == pq.read_table(names[1]).num_rows == ops > 0
     assert all(f"wrote {name}" in capsys.readouterr().err or name is not names[0] for name in names)
@@ -108,9 +109,10 @@ def test_a_run_that_fails_leaves_no_file(
         raise InputError("it ends here")
 
     monkeypatch.setattr(run, "analysed", failing)
-    monkeypatch.setattr(run, "LEAST_OPS", 0)
+    monkeypatch.setattr(run, "STRETCH_OPS", 0)
+    monkeypatch.setattr(api, "MOST_JOINED_OPS", 100)
     asked = ["--csv", str(tmp_path / "ops.csv"), "--parquet", str(tmp_path / "ops.parquet")]
-    assert main([str(SERVER), str(CLIENT), "--window", "2", *asked]) == 3
+    assert main([str(SERVER), str(CLIENT), *asked]) == 3
     assert capsys.readouterr().err.strip().endswith("it ends here")
     assert not list(tmp_path.iterdir())
 
@@ -134,10 +136,11 @@ def test_the_slowest_are_those_of_the_whole(seconds: float) -> None:
     assert found.slowest[0].xid in markdown.render(found)
 
 
-def test_as_many_of_the_slowest_as_are_asked_for(tmp_path: Path) -> None:
-    """--slowest goes with --window."""
+def test_as_many_of_the_slowest_as_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--slowest goes with captures that are judged in stretches."""
+    monkeypatch.setattr(api, "MOST_JOINED_OPS", 100)
     out = tmp_path / "report.json"
     for asked in (1, 3):
-        given = ["--window", "auto", "--slowest", str(asked), "--json", str(out), "--overwrite"]
+        given = ["--slowest", str(asked), "--json", str(out), "--overwrite"]
         assert main([str(SERVER), str(CLIENT), *given]) == 0
         assert len(json.loads(out.read_text())["slowest"]) == asked

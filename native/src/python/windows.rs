@@ -15,7 +15,8 @@ use crate::apart::Turns;
 use crate::capture::{self, Error};
 use crate::compound::Ranks;
 use crate::ring::{Ring, Written};
-use crate::windows::{Live, Window, decode_windows};
+use crate::decoder::{Decoder, Wanted};
+use crate::windows::{Live, Size, Window, decode_windows};
 
 enum Told {
     Window(Box<Window>),
@@ -51,7 +52,7 @@ impl Windows {
 #[pymethods]
 impl Windows {
     #[new]
-    #[pyo3(signature = (paths, width_ns, nfs_ranks, callback_ranks, action_rank, job, ring_bytes = None))]
+    #[pyo3(signature = (paths, width_ns, nfs_ranks, callback_ranks, action_rank, job, ring_bytes = None, first_ops = 0, least_ops = 0, segments = 0, files = true))]
     #[allow(clippy::too_many_arguments, reason = "Python gives them by name")]
     fn new(
         paths: Vec<std::path::PathBuf>,
@@ -61,16 +62,24 @@ impl Windows {
         action_rank: u8,
         job: &Job,
         ring_bytes: Option<usize>,
+        first_ops: usize,
+        least_ops: usize,
+        segments: u8,
+        files: bool,
     ) -> Windows {
         let live = ring_bytes.map(|bytes| Arc::new(Live::new(bytes)));
         let looks_on = live.clone();
         let progress = Arc::clone(&job.0);
         let ranks = Ranks { nfs: nfs_ranks, callback: callback_ranks, action: action_rank };
+        let mut decoder = Decoder::new(ranks);
+        decoder.keep_segments([Wanted::None, Wanted::Some, Wanted::All][usize::from(segments.min(2))]);
+        decoder.pairing.files.is_unwanted = !files;
+        let size = Size { first_ops, least_ops };
         // One waits while the next is made: no more than two are in memory, beside that which is looked at.
         let (sender, told) = sync_channel(1);
         thread::spawn(move || {
             let hand = |window| sender.send(Told::Window(Box::new(window))).is_ok();
-            let done = decode_windows(paths.iter().map(open), ranks, width_ns, looks_on, &progress, hand);
+            let done = decode_windows(paths.iter().map(open), decoder, width_ns, size, looks_on, &progress, hand);
             let _ = sender.send(Told::End(done)); // whoever asked may have gone
         });
         Windows { told: Mutex::new(Some(told)), next: Mutex::default(), files: Mutex::default(), live }

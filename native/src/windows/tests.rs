@@ -16,7 +16,7 @@ fn windows(frames: &[Vec<u8>], gaps: &[i64], width_ns: i64) -> (Vec<Window>, Dec
         found.push(window);
         true
     };
-    let mut windows = Windows::new(ranks().clone(), width_ns, None, hand);
+    let mut windows = Windows::new(Decoder::new(ranks().clone()), width_ns, Size::default(), None, hand);
     let mut t_ns = 1_000_000 * MS;
     for (frame, gap) in frames.iter().zip(gaps.iter().cycle()) {
         t_ns += gap * MS;
@@ -69,7 +69,7 @@ fn gaps() {
 /// Who has enough is handed no more, and the reading ends.
 #[test]
 fn enough() {
-    let mut windows = Windows::new(ranks().clone(), 1000 * MS, None, |_| false);
+    let mut windows = Windows::new(Decoder::new(ranks().clone()), 1000 * MS, Size::default(), None, |_| false);
     let frame = tcp((10, 700), SERVER).data(&record(&read(1, 0, 512))).frame();
     for second in 0..20 {
         let t_ns = second * 1000 * MS;
@@ -89,7 +89,7 @@ fn a_decoder_is_replaced() {
         true
     };
     let live = Arc::new(Live::new(1 << 20));
-    let mut windows = Windows::new(ranks().clone(), 1000 * MS, Some(Arc::clone(&live)), hand);
+    let mut windows = Windows::new(Decoder::new(ranks().clone()), 1000 * MS, Size::default(), Some(Arc::clone(&live)), hand);
     let frame = [0; 60];
     for number in 0..100 {
         let packet = Packet { t_ns: number * 100 * MS, link: 1, captured: &frame, wire_len: 60, interface: 0, id: 0 };

@@ -1,31 +1,16 @@
-"""The files of captures -> would they take most of the memory, all at once? It is asked before each run, and again
-while they are read, for files do not tell how many ops are in them."""
+"""Captures that are read all at once -> does memory bear it? It is asked while they are read, for files do not tell how
+many operations are in them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 
-from nfslat.decode.capture import Source
 from nfslat.errors import InputError
 from nfslat.kernels.memory import available_memory, container_memory, resident_memory
 
-# Bytes of memory for a byte of a capture: 0.25 of whole packets, 0.45 of those cut at 96 bytes (docs/scale.md).
-_MEMORY, _PACKED = 0.45, 8  # times as large as the file
-_MOST_OF_MEMORY = 0.6
 _BEHIND = 0.5  # of what was decoded takes the rest of a run besides
 _LOOK_S = 0.5
-_MAGIC = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zX", b"\x04\x22\x4d\x18")  # gzip, zstd, bzip2, xz, lz4
-
-
-def are_too_large(sources: Sequence[Source]) -> bool:
-    """Would captures, all at once, take most of the memory that there is?"""
-    paths = [file.path for source in sources for file in source.files]
-    needs = sum(
-        path.stat().st_size * _MEMORY * (_PACKED if _is_packed(path) else 1) for path in paths if path.is_file()
-    )
-    return needs > _MOST_OF_MEMORY * available_memory()
 
 
 def while_memory_lasts(progress: Callable[[int], None], advice: str) -> Callable[[int], None]:
@@ -47,8 +32,3 @@ def while_memory_lasts(progress: Callable[[int], None], advice: str) -> Callable
             )
 
     return checked
-
-
-def _is_packed(path: Path) -> bool:
-    with path.open("rb") as stream:
-        return stream.read(4).startswith(_MAGIC)
