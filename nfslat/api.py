@@ -31,8 +31,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
 
 from nfslat import __version__
 from nfslat.answer import model
+from nfslat.decode.capture import MOST_JOINED_OPS, UNBOUNDED
 from nfslat.decode.engine import ENGINES
-from nfslat.decode.sides import MOST_JOINED_OPS, UNBOUNDED, TooManyOpsError
+from nfslat.decode.sides import TooManyOpsError
 from nfslat.decompose import SRT_DEFINITIONS
 from nfslat.errors import InputError, NfslatError, UsageError
 from nfslat.evidence.known import Known, parse_known

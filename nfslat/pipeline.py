@@ -45,10 +45,10 @@ from nfslat.answer import model
 from nfslat.clock.clock import Clock, ServerTimes
 from nfslat.clock.more import narrowed
 from nfslat.clock.theta import find_clock
-from nfslat.decode.capture import Source
+from nfslat.decode.capture import UNBOUNDED, Source
 from nfslat.decode.engine import Engine
 from nfslat.decode.host_clocks import moved, ran
-from nfslat.decode.sides import UNBOUNDED, Progress, decode, decode_up_to, of_one_clock
+from nfslat.decode.sides import Progress, decode, decode_up_to, of_one_clock
 from nfslat.decode.xid_gaps import missing_calls
 from nfslat.decompose import Parts, client_srt_ns, server_srt_ns
 from nfslat.host_pairs import HostPairs, apart, host_pairs, is_at

@@ -171,14 +171,14 @@ def engine(
     if name == "tshark":
         monkeypatch.setattr("nfslat.decode.engine.is_built", lambda: False)
         return name
-    from nfslat.decode import native
+    from nfslat.decode.blocks import Blocks
 
-    decode, folder = native.decode, tmp_path_factory.getbasetemp()
+    whole, folder = Blocks.whole, tmp_path_factory.getbasetemp()
     group = Path(request.node.nodeid.partition("::")[0]).stem
     times: dict[str, int] = {}
 
-    def held(source: Source, *arguments: Any, **asked: Any) -> tuple[Source, Decoded]:
-        source, decoded = decode(source, *arguments, **asked)
+    def held(blocks: Blocks) -> tuple[Source, Decoded]:
+        source, decoded = whole(blocks)
         paths = [file.path for file in source.files]
         if len(paths) == 1 and paths[0].resolve() in SAMPLES:
             oracle.hold("samples", f"samples/{id_of(paths[0].resolve())}", source, decoded, once=True)
@@ -188,5 +188,5 @@ def engine(
             oracle.hold(group, f"{request.node.nodeid} {capture} {times[capture]}", source, decoded)
         return source, decoded
 
-    monkeypatch.setattr(native, "decode", held)
+    monkeypatch.setattr(Blocks, "whole", held)
     return name

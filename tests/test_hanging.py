@@ -341,10 +341,10 @@ def test_tshark_does_not_say(tmp_path: Path) -> None:
 
 
 def _decoded(path: Path) -> Decoded:
-    from nfslat.decode import native
+    from nfslat.decode import blocks, native
 
     source = native.open_source(str(path), find_tools, path.parent, rereads=False)
-    return native.decode(source, find_tools, lambda _: None)[1]
+    return blocks.decode(source, find_tools, lambda _: None)[1]
 
 
 @pytest.mark.parametrize(("way", "cut"), [(">", "<"), (">", ">"), ("<", "<"), ("window", "<")])

@@ -1,6 +1,6 @@
 """A source -> what is known of each pair of IP addresses that shows RPC, and of the capture as a whole, in one pass.
 
-`nfslat.decode.merge` makes of it again what `nfslat.decode.native.decode` makes of the source.
+`nfslat.decode.merge` makes of it again what `nfslat.decode.blocks.decode` makes of the source.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def decode_apart(
     *,
     without: Collection[str] | None = None,
 ) -> Apart:
-    """As `nfslat.decode.native.decode`, apart by addresses. `without`: TCP segments are kept of all pairs in which none
+    """As `nfslat.decode.blocks.decode`, apart by addresses. `without`: TCP segments are kept of all pairs in which none
     of these addresses is; None: of no pair."""
     ranks = op_ranks(callback=False), op_ranks(callback=True)
     but = None if without is None else sorted(without)

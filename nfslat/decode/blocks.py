@@ -1,7 +1,7 @@
 """A source -> its operations in blocks, each as soon as it has been read; and all blocks of a capture -> the capture.
 
 A block is a window of the capture's clock that holds so many operations at least (`Windows`). The first one may hold
-`nfslat.decode.sides.MOST_JOINED_OPS`, so that nearly all captures are one block, and nothing has to be joined. Joined
+`nfslat.decode.capture.MOST_JOINED_OPS`, so that nearly all captures are one block, and nothing has to be joined. Joined
 blocks are, table by table, what one block of the whole capture is: how a capture was cut changes nothing.
 """
 
@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from nfslat.decode.capture import Source, refuse_empty
+from nfslat.decode.capture import UNBOUNDED, Source, refuse_empty
 from nfslat.decode.in_line import in_line
-from nfslat.decode.sides import UNBOUNDED
 from nfslat.decode.tools import Tools
 from nfslat.decode.windows import Window, Windows
 from nfslat.errors import UsageError

@@ -16,6 +16,9 @@ from nfslat.errors import InputError, NoPacketsError, UsageError
 
 _COPY_BYTES = 1 << 20
 
+UNBOUNDED = (1 << 63) - 1  # operations of a capture
+MOST_JOINED_OPS = 1 << 21  # of a capture that is judged as a whole: some 300 bytes each, of both sides
+
 
 @dataclass(frozen=True)
 class File:

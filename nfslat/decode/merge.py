@@ -1,4 +1,4 @@
-"""What is known of parts of one capture in, what is known of all of it out: as `nfslat.decode.native.decode` makes it.
+"""What is known of parts of one capture in, what is known of all of it out: as `nfslat.decode.blocks.decode` makes it.
 
 A field that is not known here is refused, so that none is lost.
 """

@@ -18,8 +18,6 @@ from nfslat.model.decoded import Decoded
 if TYPE_CHECKING:
     from nfslat.decode.blocks import Blocks
 
-UNBOUNDED = (1 << 63) - 1  # operations of a capture
-MOST_JOINED_OPS = 1 << 21  # of a capture that is judged as a whole: some 300 bytes each, of both sides
 _AWAKE_S = 0.2
 _STOP_S = 2.0  # until a decoder that was stopped has ended
 

@@ -1,6 +1,6 @@
 """Stretches of time -> the last minutes of them as what adds up of each, and the report on any of them in a row.
 
-It is the report that `nfslat SERVER CLIENT --window` makes of the packets of this time (docs/windows.md), with
+It is the report that `nfslat` makes of captures that are judged in stretches (docs/windows.md), with
 percentiles of the slowest 1 % from an even sample.
 """
 

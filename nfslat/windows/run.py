@@ -8,8 +8,7 @@ from functools import partial
 
 from nfslat.answer import model
 from nfslat.decode.blocks import Blocks
-from nfslat.decode.capture import Source
-from nfslat.decode.sides import MOST_JOINED_OPS
+from nfslat.decode.capture import MOST_JOINED_OPS, Source
 from nfslat.decode.windows import Windows
 from nfslat.errors import InputError
 from nfslat.figures.audit.pair import exchanged

@@ -7,7 +7,7 @@
 
 _shtab_nfslat_subparsers=(capture show extract diff fleet series live transport packets stack tune)
 
-_shtab_nfslat_capture_option_strings=(-h --help --server --client --seconds --out --discard --yes --force --ssh --port --snaplen --server-addr --client-addr --only-client --server-interface --client-interface --max-mb --keep-free-mb --dir --full --sections --hist --markdown --html --png --json --csv --parquet --ops-parquet --perfetto --missed --files --overwrite --anonymize -q --quiet --by --interval --slowest --name-encoding --srt --window --app-ms --storage-ms --thread-ms --threads --sessions --slo --fail-on --what-if --server-snapshot --client-snapshot --evidence)
+_shtab_nfslat_capture_option_strings=(-h --help --server --client --seconds --out --discard --yes --force --ssh --port --snaplen --server-addr --client-addr --only-client --server-interface --client-interface --max-mb --keep-free-mb --dir --full --sections --hist --markdown --html --png --json --csv --parquet --ops-parquet --perfetto --missed --files --overwrite --anonymize -q --quiet --by --interval --slowest --name-encoding --srt --app-ms --storage-ms --thread-ms --threads --sessions --slo --fail-on --what-if --server-snapshot --client-snapshot --evidence)
 _shtab_nfslat_show_option_strings=(-h --help --engine --no-swap --slowest --xid --name-encoding --json -q --quiet --op --client-addr --server-addr --port --start --end --all-programs --overwrite)
 _shtab_nfslat_extract_option_strings=(-h --help --engine --no-swap --slowest --xid --out --context --anonymize --json -q --quiet --op --client-addr --server-addr --port --start --end --all-programs --overwrite)
 _shtab_nfslat_diff_option_strings=(-h --help --before --after --split --check --json --engine --transport -q --quiet --op --client-addr --server-addr --port --start --end --all-programs --overwrite)
@@ -18,7 +18,7 @@ _shtab_nfslat_transport_option_strings=(-h --help --port --stream --top --sqlnet
 _shtab_nfslat_packets_option_strings=(-h --help --row --rows --array-size --sdu --sdu-header --fetch-header --rsize --wsize --bytes --rpc-header --mss --ip-tcp-header --ethernet-header --rtt-ms --json --overwrite)
 _shtab_nfslat_stack_option_strings=(-h --help --app-ms --client-ms --server-ms --thread-ms --storage-ms --threads --slots --nfs --server-snapshot --client-snapshot --server-system --client-system --json --overwrite)
 _shtab_nfslat_tune_option_strings=(-h --help --json --overwrite)
-_shtab_nfslat_option_strings=(--engine --no-swap --full --sections --hist --markdown --html --png --json --csv --parquet --ops-parquet --perfetto --missed --files --overwrite --anonymize -q --quiet --by --interval --slowest --name-encoding --op --client-addr --server-addr --port --start --end --all-programs --srt --window --app-ms --storage-ms --thread-ms --threads --sessions --slo --fail-on --what-if --server-snapshot --client-snapshot --evidence -h --help --help-all --completion --version)
+_shtab_nfslat_option_strings=(--engine --no-swap --full --sections --hist --markdown --html --png --json --csv --parquet --ops-parquet --perfetto --missed --files --overwrite --anonymize -q --quiet --by --interval --slowest --name-encoding --op --client-addr --server-addr --port --start --end --all-programs --srt --app-ms --storage-ms --thread-ms --threads --sessions --slo --fail-on --what-if --server-snapshot --client-snapshot --evidence -h --help --help-all --completion --version)
 
 _shtab_nfslat_capture___out_COMPGEN=_shtab_compgen_dirs
 _shtab_nfslat_capture___dir_COMPGEN=_shtab_compgen_dirs

@@ -51,7 +51,7 @@ function _shtab_nfslat_using
 end
 
 set -g _shtab_nfslat_commands capture show extract diff fleet series live transport packets stack tune
-set -g _shtab_nfslat_opts_with_value --after --app-ms --array-size --at-most --baseline --before --by --bytes --check --client --client-addr --client-interface --client-ms --client-snapshot --client-system --completion --csv --dir --end --engine --ethernet-header --evidence --exec --fail-on --fetch-header --files --html --interval --ip-tcp-header --json --json-report --keep --keep-free-mb --manifest --max-cpu --max-mb --metrics --metrics-port --missed --mss --name-encoding --nfs --op --ops-parquet --out --parquet --perfetto --png --port --ring --row --rows --rpc-header --rsize --rtt-ms --runs --scheduler --sdu --sdu-header --seconds --sections --server --server-addr --server-interface --server-ms --server-snapshot --server-system --sessions --show --slo --slots --slowest --snaplen --split --sqlnet-trace --srt --ssh --start --storage-ms --stream --thread-ms --threads --tls-ca-file --tls-cert --tls-key --top --unit --what-if --when --window --worker-memory --workers --wsize --xid
+set -g _shtab_nfslat_opts_with_value --after --app-ms --array-size --at-most --baseline --before --by --bytes --check --client --client-addr --client-interface --client-ms --client-snapshot --client-system --completion --csv --dir --end --engine --ethernet-header --evidence --exec --fail-on --fetch-header --files --html --interval --ip-tcp-header --json --json-report --keep --keep-free-mb --manifest --max-cpu --max-mb --metrics --metrics-port --missed --mss --name-encoding --nfs --op --ops-parquet --out --parquet --perfetto --png --port --ring --row --rows --rpc-header --rsize --rtt-ms --runs --scheduler --sdu --sdu-header --seconds --sections --server --server-addr --server-interface --server-ms --server-snapshot --server-system --sessions --show --slo --slots --slowest --snaplen --split --sqlnet-trace --srt --ssh --start --storage-ms --stream --thread-ms --threads --tls-ca-file --tls-cert --tls-key --top --unit --what-if --when --worker-memory --workers --wsize --xid
 
 complete -c nfslat -e
 complete -c nfslat -f
@@ -86,7 +86,6 @@ complete -c nfslat -n _shtab_nfslat_using -l start -x -d 'calls from here on: se
 complete -c nfslat -n _shtab_nfslat_using -l end -x -d 'calls before this time'
 complete -c nfslat -n _shtab_nfslat_using -l all-programs -d 'also MOUNT, NLM, NSM, portmap, NFSACL, callbacks'
 complete -c nfslat -n _shtab_nfslat_using -l srt -xka "nfslat tshark first" -d 'how a response time is measured: first to last byte (default), as tshark does, first to first frame'
-complete -c nfslat -n _shtab_nfslat_using -l window -x -d 'read both captures in windows of S seconds or more, or as is best (auto), in bounded memory; single operations are not kept (docs/windows.md)'
 complete -c nfslat -n _shtab_nfslat_using -l app-ms -x -d 'the application'"'"'s own mean latency, for example 58 or READ=58; repeatable'
 complete -c nfslat -n _shtab_nfslat_using -l storage-ms -x -d 'the storage'"'"'s own mean latency on the server; repeatable'
 complete -c nfslat -n _shtab_nfslat_using -l thread-ms -x -d 'mean time in a thread of the NFS server, as DTrace or tracepoints see it there; repeatable'
@@ -143,7 +142,6 @@ complete -c nfslat -n '_shtab_nfslat_using capture' -l interval -x -d 'one row f
 complete -c nfslat -n '_shtab_nfslat_using capture' -l slowest -x -d 'list so many of the slowest in JSON and page (20)'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l name-encoding -x -d 'code page of file names that are not UTF-8: koi8-r, shift_jis, gbk'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l srt -xka "nfslat tshark first" -d 'how a response time is measured: first to last byte (default), as tshark does, first to first frame'
-complete -c nfslat -n '_shtab_nfslat_using capture' -l window -x -d 'read both captures in windows of S seconds or more, or as is best (auto), in bounded memory; single operations are not kept (docs/windows.md)'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l app-ms -x -d 'the application'"'"'s own mean latency, for example 58 or READ=58; repeatable'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l storage-ms -x -d 'the storage'"'"'s own mean latency on the server; repeatable'
 complete -c nfslat -n '_shtab_nfslat_using capture' -l thread-ms -x -d 'mean time in a thread of the NFS server, as DTrace or tracepoints see it there; repeatable'
