@@ -361,10 +361,10 @@ def report(
     from nfslat.figures.outcomes import outcomes_of
     from nfslat.figures.phases import leading, named_by_phase
     from nfslat.figures.stack import stack
-    from nfslat.figures.transport import transport_rows
     from nfslat.figures.whatif import in_effect, what_if
     from nfslat.findings.capture import capture_findings
     from nfslat.findings.clock import clock_findings
+    from nfslat.tally.transport import TransportTally
 
     sides = c.measured
     inflight = inflight_of(c, brief=brief)
@@ -376,7 +376,7 @@ def report(
         matched = later.result()
         one = next(iter(sides.values())) if c.inferred is not None else None
         audit, clock = (late_notes(c), None) if one else (pair_notes(c), figures_of_clock(c.clock))
-        transport = None if one else transport_rows(c)
+        transport = None if one else TransportTally.of(c).rows()
         hangs, layers = hangs_of_one(one, filters) if one else hangs_of_two(c, filters), stack(known, c)
         hanging, objectives = findings_of_hangs(hangs), objectives_of(c, known, slo)
         judged = judge(c, known, matched, inflight, transport, hanging, objectives)

@@ -22,11 +22,11 @@ from nfslat.figures.hanging import hangs_of_two, listed
 from nfslat.figures.matched import Key, begins_ns, matched_ops
 from nfslat.figures.outcomes import outcomes_of
 from nfslat.figures.sketch import Sketch
-from nfslat.figures.transport import transport_rows
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Miss
 from nfslat.results import Analysis
+from nfslat.tally.transport import TransportTally
 from nfslat.windows.alone import Alone, alone_and_outside, by_connection, of_clients
 from nfslat.windows.clocks import Clocks
 from nfslat.windows.counts import Counts
@@ -37,7 +37,6 @@ from nfslat.windows.judged import Judgement
 from nfslat.windows.pairs import Pair
 from nfslat.windows.slowest import Slowest
 from nfslat.windows.sums import Sums, sums_of
-from nfslat.windows.transport import joined
 from nfslat.wire.unseen import Unseen
 
 SIDES = ("server", "client")
@@ -75,7 +74,7 @@ class Whole:
         self.flying = Flying()
         self.charges: dict[tuple[str, str], list[float]] | None = {}  # ops and ms of each part and cause
         self.slow_charges: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)  # by stretch, mean ms
-        self.transport: list[model.Transport] | None = []
+        self.transport = TransportTally.empty()
         self.hangs: list[model.Hang] | None = []
         self.tried_again: list[answered.TriedAgain] = []
         self.recoveries: list[answered.Recovery] = []
@@ -96,16 +95,15 @@ class Whole:
         # Of `pair.found`: a call that hangs was sent in an earlier window.
         hangs = hangs_of_two(pair.found, self._filters)
         self.hangs = None if self.hangs is None or hangs is None else listed([*self.hangs, *hangs])
-        transport = transport_rows(c)
+        transport = TransportTally.of(c)
+        self.transport += transport
         self._add_fates(c)
         if not len(c.matched):  # filters left none
-            known = self.transport is not None and transport is not None
-            self.transport = joined(self.transport or (), transport or ()) if known else None
             self.clocks.add(c.clock)
             return
-        stretch = self._judge(c, transport, findings_of_hangs(hangs), (pair.begin_ns, pair.end_ns))
+        stretch = self._judge(c, transport.rows(), findings_of_hangs(hangs), (pair.begin_ns, pair.end_ns))
         self._add_ops(c, stretch)
-        self._add_tcp(c, transport, stretch)
+        self._add_tcp(c, stretch)
         self.windows += 1
 
     def end(self, outside: int = 0) -> None:
@@ -160,8 +158,7 @@ class Whole:
                 sums[0] += ops
                 sums[1] += ms
                 self.slow_charges[cause] |= other.slow_charges[cause]
-        known = self.transport is not None and other.transport is not None
-        self.transport = joined(self.transport or (), other.transport or ()) if known else None
+        self.transport += other.transport
         hangs = None if self.hangs is None or other.hangs is None else [*self.hangs, *other.hangs]
         self.hangs = None if hangs is None else listed(hangs)
         self.tried_again = fold([*self.tried_again, *other.tried_again])
@@ -210,10 +207,8 @@ class Whole:
         self.clocks.add(c.clock)
         self.audit = fold([*self.audit, *(one for one in pair_notes(c) if one.code not in _OF_A_PAIR)])
 
-    def _add_tcp(self, c: Analysis, transport: list[model.Transport] | None, stretch: I64) -> None:
+    def _add_tcp(self, c: Analysis, stretch: I64) -> None:
         charges = charge_rows(c)
-        known = self.transport is not None and transport is not None
-        self.transport = joined(self.transport or (), transport or ()) if known else None
         if charges is None or self.charges is None:
             self.charges = None
         else:
