@@ -351,7 +351,6 @@ def report(
     from nfslat.figures.charges import charge_rows
     from nfslat.figures.clock import clock_of as figures_of_clock
     from nfslat.figures.findings import contradictions, findings_of_hangs, judge
-    from nfslat.figures.hanging import hangs_of_one, hangs_of_two
     from nfslat.figures.host_pairs import leading_pair
     from nfslat.figures.inferred import inferred_of
     from nfslat.figures.inflight import inflight_of
@@ -364,6 +363,7 @@ def report(
     from nfslat.figures.whatif import in_effect, what_if
     from nfslat.findings.capture import capture_findings
     from nfslat.findings.clock import clock_findings
+    from nfslat.tally.hangs import HangTally
     from nfslat.tally.transport import TransportTally
 
     sides = c.measured
@@ -377,7 +377,7 @@ def report(
         one = next(iter(sides.values())) if c.inferred is not None else None
         audit, clock = (late_notes(c), None) if one else (pair_notes(c), figures_of_clock(c.clock))
         transport = None if one else TransportTally.of(c).rows()
-        hangs, layers = hangs_of_one(one, filters) if one else hangs_of_two(c, filters), stack(known, c)
+        hangs, layers = HangTally.of(one or c, filters).rows(), stack(known, c)
         hanging, objectives = findings_of_hangs(hangs), objectives_of(c, known, slo)
         judged = judge(c, known, matched, inflight, transport, hanging, objectives)
         causes, verdict, facts = (judged.causes, judged.verdict, judged.facts) if judged else ([], None, None)
@@ -569,11 +569,11 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
     """
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
     from nfslat.figures.findings import findings_of_hangs, findings_of_one
-    from nfslat.figures.hanging import hangs_of_one
     from nfslat.figures.inflight import inflight_of_one
     from nfslat.figures.outcomes import outcomes_of
+    from nfslat.tally.hangs import HangTally
 
-    missing, hangs = missing_calls(side.decoded), hangs_of_one(side, filters)
+    missing, hangs = missing_calls(side.decoded), HangTally.of(side, filters).rows()
     at_server = at_client = one_side(side, missing)
     if len(rows := np.flatnonzero(side.forward).astype(np.int32)):
         servers = host_pairs(side.ops, side.ops, Matched(rows, rows)).servers

@@ -18,7 +18,6 @@ from nfslat.figures.audit.again import again_notes
 from nfslat.figures.audit.pair import above_the_wire, pair_notes
 from nfslat.figures.charges import charge_rows
 from nfslat.figures.findings import findings_of_hangs, judge
-from nfslat.figures.hanging import hangs_of_two, listed
 from nfslat.figures.matched import Key, begins_ns, matched_ops
 from nfslat.figures.outcomes import outcomes_of
 from nfslat.figures.sketch import Sketch
@@ -26,6 +25,7 @@ from nfslat.findings.diagnosis import Diagnosis
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Miss
 from nfslat.results import Analysis
+from nfslat.tally.hangs import HangTally
 from nfslat.tally.transport import TransportTally
 from nfslat.windows.alone import Alone, alone_and_outside, by_connection, of_clients
 from nfslat.windows.clocks import Clocks
@@ -75,7 +75,7 @@ class Whole:
         self.charges: dict[tuple[str, str], list[float]] | None = {}  # ops and ms of each part and cause
         self.slow_charges: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)  # by stretch, mean ms
         self.transport = TransportTally.empty()
-        self.hangs: list[model.Hang] | None = []
+        self.hangs = HangTally.empty()
         self.tried_again: list[answered.TriedAgain] = []
         self.recoveries: list[answered.Recovery] = []
         self.audit: list[model.AuditNote] = []
@@ -93,15 +93,15 @@ class Whole:
             self._add_unmatched(pair)
             return
         # Of `pair.found`: a call that hangs was sent in an earlier window.
-        hangs = hangs_of_two(pair.found, self._filters)
-        self.hangs = None if self.hangs is None or hangs is None else listed([*self.hangs, *hangs])
+        hangs = HangTally.of(pair.found, self._filters)
+        self.hangs += hangs
         transport = TransportTally.of(c)
         self.transport += transport
         self._add_fates(c)
         if not len(c.matched):  # filters left none
             self.clocks.add(c.clock)
             return
-        stretch = self._judge(c, transport.rows(), findings_of_hangs(hangs), (pair.begin_ns, pair.end_ns))
+        stretch = self._judge(c, transport.rows(), findings_of_hangs(hangs.rows()), (pair.begin_ns, pair.end_ns))
         self._add_ops(c, stretch)
         self._add_tcp(c, stretch)
         self.windows += 1
@@ -159,8 +159,7 @@ class Whole:
                 sums[1] += ms
                 self.slow_charges[cause] |= other.slow_charges[cause]
         self.transport += other.transport
-        hangs = None if self.hangs is None or other.hangs is None else [*self.hangs, *other.hangs]
-        self.hangs = None if hangs is None else listed(hangs)
+        self.hangs += other.hangs
         self.tried_again = fold([*self.tried_again, *other.tried_again])
         self.recoveries = [*self.recoveries, *other.recoveries][:_MOST_RECOVERIES]
         self.audit = fold([*self.audit, *other.audit])
