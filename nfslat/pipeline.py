@@ -357,13 +357,13 @@ def report(
     from nfslat.figures.matched import matched_ops
     from nfslat.figures.notes import notes_of
     from nfslat.figures.objectives import objectives_of
-    from nfslat.figures.outcomes import outcomes_of
     from nfslat.figures.phases import leading, named_by_phase
     from nfslat.figures.stack import stack
     from nfslat.figures.whatif import in_effect, what_if
     from nfslat.findings.capture import capture_findings
     from nfslat.findings.clock import clock_findings
     from nfslat.tally.hangs import HangTally
+    from nfslat.tally.outcomes import OutcomeTally
     from nfslat.tally.transport import TransportTally
 
     sides = c.measured
@@ -414,7 +414,7 @@ def report(
             charges=[] if brief else charge_rows(c),
             inflight=inflight,
             called={} if brief else _called(sides, filters),
-            outcomes=None if brief else outcomes_of(sides, c.client, c.tried_again, c.recoveries),
+            outcomes=None if brief else OutcomeTally.of(sides, c.client, c.tried_again, c.recoveries).rows(),
             what_if=replays,
             evidence=list(evidence),
             stack=layers.rows,
@@ -570,8 +570,8 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
     from nfslat.figures.findings import findings_of_hangs, findings_of_one
     from nfslat.figures.inflight import inflight_of_one
-    from nfslat.figures.outcomes import outcomes_of
     from nfslat.tally.hangs import HangTally
+    from nfslat.tally.outcomes import OutcomeTally
 
     missing, hangs = missing_calls(side.decoded), HangTally.of(side, filters).rows()
     at_server = at_client = one_side(side, missing)
@@ -589,7 +589,7 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
         hangs=hangs,
         inflight=inflight_of_one(side, in_flight(at_server, at_client)),
         called=_called({"capture": side}, filters),
-        outcomes=outcomes_of({"capture": side}, side, tried, recovered),
+        outcomes=OutcomeTally.of({"capture": side}, side, tried, recovered).rows(),
         findings=[one.as_finding() for one in (*findings_of_hangs(hangs), *findings_of_one(side, tried, recovered))],
     )
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from nfslat.answer import model
-from nfslat.answer import outcomes as answered
 
 T = TypeVar("T")
 
@@ -25,8 +23,7 @@ class Rule:
 
     key: tuple[str, ...]  # rows in which these are equal become one
     weight: str  # the field that says how much a row counts, beside others with its key
-    add: tuple[str, ...] = ()  # numbers; dictionaries of them
-    least: tuple[str, ...] = ()
+    add: tuple[str, ...] = ()
     most: tuple[str, ...] = ()
     mean: tuple[str, ...] = ()  # by weight, of the rows that know it
     rows: tuple[str, ...] = ()  # lists of rows that have a rule of their own
@@ -34,20 +31,6 @@ class Rule:
 
 
 RULES: dict[type, Rule] = {
-    answered.StatusRow: Rule(
-        key=("program", "op", "version", "status", "failed_op"), weight="count", add=("count",), kept=("name", "means")
-    ),
-    answered.TriedAgain: Rule(
-        key=("op", "version", "reason"),
-        weight="requests",
-        add=(
-            *("statuses", "requests", "tries", "succeeded", "failed", "open", "left", "between_ms"),
-            *("back_off_fits", "back_off_of"),
-        ),
-        mean=("mean_ms",),
-        least=("first",),
-        most=("max_ms", "last"),
-    ),
     model.AuditNote: Rule(key=("code",), weight="count", add=("count",), most=("severity",), kept=("text",)),
     model.SessionInFlight: Rule(
         key=("session", "callbacks"),
@@ -107,8 +90,7 @@ def folded(rows: Sequence[T]) -> T:
         return [getattr(row, name) for row in rows]
 
     found: dict[str, Any] = {name: _added(values(name)) for name in rule.add}
-    found |= {name: _of_known(min, values(name)) for name in rule.least}
-    found |= {name: _of_known(max, values(name)) for name in rule.most}
+    found |= {name: _most(values(name)) for name in rule.most}
     found |= {name: weighted(values(name), weights) for name in rule.mean}
     found |= {name: fold(one for some in values(name) for one in some) for name in rule.rows}
     return dataclasses.replace(heaviest, **found)  # type: ignore[type-var]  # all with a rule are dataclasses
@@ -123,16 +105,13 @@ def weighted(values: Sequence[float | None], weights: Sequence[float]) -> float 
     return sum(value * weight for value, weight in known) / whole if whole else known[0][0]
 
 
-def _of_known(pick: Callable[[list[Any]], Any], values: list[Any]) -> Any:
-    known = [one for one in values if one is not None]
-    return pick(known) if known else None
+def _most(values: list[Any]) -> Any:
+    known = [value for value in values if value is not None]
+    return max(known) if known else None
 
 
 def _added(values: list[Any]) -> Any:
     """The sum, which is not known where one of them is not."""
-    first = values[0]
-    if isinstance(first, dict):
-        return dict(sum((Counter(one) for one in values), Counter()).most_common())
     return None if None in values else sum(values)
 
 
@@ -142,7 +121,7 @@ def check(of: Hashable) -> None:
     if not isinstance(of, type):
         raise TypeError(f"{of!r} is no class")
     rule = RULES[of]
-    said = [*rule.key, *rule.add, *rule.least, *rule.most, *rule.mean, *rule.rows, *rule.kept]
+    said = [*rule.key, *rule.add, *rule.most, *rule.mean, *rule.rows, *rule.kept]
     fields = sorted(field.name for field in dataclasses.fields(of))
     if sorted(said) != fields or rule.weight not in fields:
         raise TypeError(f"{of.__name__}: the rule has {sorted(said)}, the fields are {fields}")

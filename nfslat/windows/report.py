@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from nfslat.answer import model
-from nfslat.answer import outcomes as answered
 from nfslat.answer.words import missing_ops
 from nfslat.decompose import PART_NAMES
 from nfslat.errors import InputError
@@ -84,11 +83,7 @@ def report_of(whole: Whole, tool: model.Tool, slo: Sequence[Slo] = ()) -> model.
         hangs=whole.hangs.rows(),
         charges=_charges(whole, total, columns),
         inflight=inflight,
-        outcomes=answered.Outcomes(
-            statuses={name: side.statuses() for name, side in whole.sides.items()},
-            tried_again=sorted(whole.tried_again, key=lambda row: (-row.between_ms, row.op, row.version, row.reason)),
-            recoveries=whole.recoveries,
-        ),
+        outcomes=sum((side.outcomes for side in whole.sides.values()), whole.outcomes).rows(),
         stack=stacked,
         findings=[
             *(one.as_finding() for one in causes),

@@ -11,7 +11,6 @@ import numpy as np
 
 from nfslat import pipeline
 from nfslat.answer import model
-from nfslat.answer import outcomes as answered
 from nfslat.decompose import PART_NAMES
 from nfslat.evidence.known import Known
 from nfslat.figures.audit.again import again_notes
@@ -19,13 +18,13 @@ from nfslat.figures.audit.pair import above_the_wire, pair_notes
 from nfslat.figures.charges import charge_rows
 from nfslat.figures.findings import findings_of_hangs, judge
 from nfslat.figures.matched import Key, begins_ns, matched_ops
-from nfslat.figures.outcomes import outcomes_of
 from nfslat.figures.sketch import Sketch
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Miss
 from nfslat.results import Analysis
 from nfslat.tally.hangs import HangTally
+from nfslat.tally.outcomes import OutcomeTally
 from nfslat.tally.transport import TransportTally
 from nfslat.windows.alone import Alone, alone_and_outside, by_connection, of_clients
 from nfslat.windows.clocks import Clocks
@@ -44,7 +43,6 @@ _OF_A_PAIR = ("captures-overlap", "no-overlap")  # notes on the time that two ca
 _NOT_CAPTURED = {"server": Miss.NOT_CAPTURED_AT_CLIENT, "client": Miss.NOT_CAPTURED_AT_SERVER}
 _KNOWN = (Miss.OUTSIDE_OVERLAP, Miss.AMBIGUOUS)  # of those that have no partner: why, at once
 _MOST_RUNS = 512
-_MOST_RECOVERIES = 10_000
 _ENOUGH = 1000  # ops of a part of a window that is judged by itself
 
 
@@ -76,8 +74,7 @@ class Whole:
         self.slow_charges: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)  # by stretch, mean ms
         self.transport = TransportTally.empty()
         self.hangs = HangTally.empty()
-        self.tried_again: list[answered.TriedAgain] = []
-        self.recoveries: list[answered.Recovery] = []
+        self.outcomes = OutcomeTally.empty()  # but for statuses, which `sides` have
         self.audit: list[model.AuditNote] = []
         self.audits: dict[str, list[model.AuditNote]] = {name: [] for name in SIDES}
         self.unseen: dict[str, Unseen | None] = dict.fromkeys(SIDES)
@@ -160,8 +157,7 @@ class Whole:
                 self.slow_charges[cause] |= other.slow_charges[cause]
         self.transport += other.transport
         self.hangs += other.hangs
-        self.tried_again = fold([*self.tried_again, *other.tried_again])
-        self.recoveries = [*self.recoveries, *other.recoveries][:_MOST_RECOVERIES]
+        self.outcomes += other.outcomes
         self.audit = fold([*self.audit, *other.audit])
         if other._most_ns > self._most_ns:
             self._most_ns, self.remarks = other._most_ns, other.remarks
@@ -216,9 +212,7 @@ class Whole:
                 sums[0] += one.ops
                 sums[1] += one.total_ms
                 self.slow_charges[one.part, one.cause] |= dict.fromkeys(np.unique(stretch).tolist(), one.slowest_ms)
-        outcomes = outcomes_of({}, c.client, c.tried_again, c.recoveries)
-        self.tried_again = fold([*self.tried_again, *outcomes.tried_again])
-        self.recoveries = [*self.recoveries, *outcomes.recoveries][:_MOST_RECOVERIES]
+        self.outcomes += OutcomeTally.of({}, c.client, c.tried_again, c.recoveries)
 
     def _judge(
         self,
