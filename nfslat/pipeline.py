@@ -349,7 +349,6 @@ def report(
     from nfslat.figures.audit.pair import pair_notes, remarks
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
     from nfslat.figures.charges import charge_rows
-    from nfslat.figures.clock import clock_of as figures_of_clock
     from nfslat.figures.findings import contradictions, findings_of_hangs, judge
     from nfslat.figures.host_pairs import leading_pair
     from nfslat.figures.inferred import inferred_of
@@ -362,6 +361,7 @@ def report(
     from nfslat.figures.whatif import in_effect, what_if
     from nfslat.findings.capture import capture_findings
     from nfslat.findings.clock import clock_findings
+    from nfslat.tally.clock import ClockTally
     from nfslat.tally.hangs import HangTally
     from nfslat.tally.outcomes import OutcomeTally
     from nfslat.tally.transport import TransportTally
@@ -375,7 +375,7 @@ def report(
         said = () if brief else remarks(c, application_known=bool(known.app_ms))
         matched = later.result()
         one = next(iter(sides.values())) if c.inferred is not None else None
-        audit, clock = (late_notes(c), None) if one else (pair_notes(c), figures_of_clock(c.clock))
+        audit, clock = (late_notes(c), None) if one else (pair_notes(c), ClockTally.of(c.clock).rows())
         transport = None if one else TransportTally.of(c).rows()
         hangs, layers = HangTally.of(one or c, filters).rows(), stack(known, c)
         hanging, objectives = findings_of_hangs(hangs), objectives_of(c, known, slo)

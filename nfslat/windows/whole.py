@@ -23,11 +23,11 @@ from nfslat.findings.diagnosis import Diagnosis
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Miss
 from nfslat.results import Analysis
+from nfslat.tally.clock import ClockTally
 from nfslat.tally.hangs import HangTally
 from nfslat.tally.outcomes import OutcomeTally
 from nfslat.tally.transport import TransportTally
 from nfslat.windows.alone import Alone, alone_and_outside, by_connection, of_clients
-from nfslat.windows.clocks import Clocks
 from nfslat.windows.counts import Counts
 from nfslat.windows.flying import Flying
 from nfslat.windows.fold import fold
@@ -68,7 +68,7 @@ class Whole:
         self.parts: dict[str, Sketch] = {}
         self.slowest = Slowest() if most_slow is None else Slowest(most_slow, is_even=True)
         self.runs: list[Judgement] = []  # windows in a row of which the same is said
-        self.clocks = Clocks()
+        self.clocks = ClockTally.empty()
         self.flying = Flying()
         self.charges: dict[tuple[str, str], list[float]] | None = {}  # ops and ms of each part and cause
         self.slow_charges: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)  # by stretch, mean ms
@@ -96,7 +96,7 @@ class Whole:
         self.transport += transport
         self._add_fates(c)
         if not len(c.matched):  # filters left none
-            self.clocks.add(c.clock)
+            self.clocks += ClockTally.of(c.clock)
             return
         stretch = self._judge(c, transport.rows(), findings_of_hangs(hangs.rows()), (pair.begin_ns, pair.end_ns))
         self._add_ops(c, stretch)
@@ -144,7 +144,7 @@ class Whole:
                 self.unseen[name] = _both(self.unseen[name], unseen)
         for now in other.runs:
             self._keep(now)
-        self.clocks.join(other.clocks)
+        self.clocks += other.clocks
         self.flying.join(other.flying)
         self.hosts.join(other.hosts)
         if other.charges is None or self.charges is None:
@@ -199,7 +199,7 @@ class Whole:
             more = Sketch.of(c.parts.ns(name))
             self.parts[name] = Sketch.merge([self.parts[name], more]) if name in self.parts else more
         self.slowest.add(c, stretch)
-        self.clocks.add(c.clock)
+        self.clocks += ClockTally.of(c.clock)
         self.audit = fold([*self.audit, *(one for one in pair_notes(c) if one.code not in _OF_A_PAIR)])
 
     def _add_tcp(self, c: Analysis, stretch: I64) -> None:
