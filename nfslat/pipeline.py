@@ -348,7 +348,6 @@ def report(
     from nfslat.figures.audit.late import late_notes
     from nfslat.figures.audit.pair import pair_notes, remarks
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
-    from nfslat.figures.charges import charge_rows
     from nfslat.figures.findings import contradictions, findings_of_hangs, judge
     from nfslat.figures.host_pairs import leading_pair
     from nfslat.figures.inferred import inferred_of
@@ -361,6 +360,7 @@ def report(
     from nfslat.figures.whatif import in_effect, what_if
     from nfslat.findings.capture import capture_findings
     from nfslat.findings.clock import clock_findings
+    from nfslat.tally.charges import ChargeTally
     from nfslat.tally.clock import ClockTally
     from nfslat.tally.hangs import HangTally
     from nfslat.tally.outcomes import OutcomeTally
@@ -411,7 +411,7 @@ def report(
             audit=audit,
             transport=transport,
             hangs=hangs,
-            charges=[] if brief else charge_rows(c),
+            charges=[] if brief else ChargeTally.of(c).rows(),
             inflight=inflight,
             called={} if brief else _called(sides, filters),
             outcomes=None if brief else OutcomeTally.of(sides, c.client, c.tried_again, c.recoveries).rows(),

@@ -12,7 +12,6 @@ from nfslat.decompose import srt_ns
 from nfslat.figures.audit.capture import capture_notes
 from nfslat.figures.audit.unseen import with_unseen
 from nfslat.figures.matched import Groups, Key, names_of
-from nfslat.figures.stats import histogram, summary_of
 from nfslat.figures.unseen import figures_of
 from nfslat.model.blocks import filled
 from nfslat.model.protocol import program_name
@@ -20,6 +19,7 @@ from nfslat.model.tables import I64
 from nfslat.model.units import iso, to_s
 from nfslat.results import Side
 from nfslat.select import Filters, excluded
+from nfslat.tally.stats import histogram, summary_of
 from nfslat.wire.unseen import Unseen
 
 

@@ -21,7 +21,6 @@ from nfslat.decode.in_line import counts_of
 from nfslat.figures.captures import capture_of, durations_by_kind
 from nfslat.figures.matched import Key, names_of
 from nfslat.figures.sketch import Sketch
-from nfslat.figures.stats import added, histogram
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Tcp, no_details
 from nfslat.model.protocol import program_name
@@ -29,6 +28,7 @@ from nfslat.model.tables import I8, I64, Connection, State
 from nfslat.results import Side
 from nfslat.select import Filters, excluded, select
 from nfslat.tally.outcomes import OutcomeTally
+from nfslat.tally.stats import added, histogram
 from nfslat.windows.gaps import longer
 from nfslat.wire.unseen import Unseen
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Self
 
@@ -15,7 +14,6 @@ from nfslat.decompose import PART_NAMES
 from nfslat.evidence.known import Known
 from nfslat.figures.audit.again import again_notes
 from nfslat.figures.audit.pair import above_the_wire, pair_notes
-from nfslat.figures.charges import charge_rows
 from nfslat.figures.findings import findings_of_hangs, judge
 from nfslat.figures.matched import Key, begins_ns, matched_ops
 from nfslat.figures.sketch import Sketch
@@ -23,6 +21,7 @@ from nfslat.findings.diagnosis import Diagnosis
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Miss
 from nfslat.results import Analysis
+from nfslat.tally.charges import MOST_SLOW_OPS, ChargeTally
 from nfslat.tally.clock import ClockTally
 from nfslat.tally.hangs import HangTally
 from nfslat.tally.outcomes import OutcomeTally
@@ -70,8 +69,8 @@ class Whole:
         self.runs: list[Judgement] = []  # windows in a row of which the same is said
         self.clocks = ClockTally.empty()
         self.flying = Flying()
-        self.charges: dict[tuple[str, str], list[float]] | None = {}  # ops and ms of each part and cause
-        self.slow_charges: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)  # by stretch, mean ms
+        self.charges = ChargeTally.empty()
+        self._most_slow = MOST_SLOW_OPS if most_slow is None else most_slow
         self.transport = TransportTally.empty()
         self.hangs = HangTally.empty()
         self.outcomes = OutcomeTally.empty()  # but for statuses, which `sides` have
@@ -100,7 +99,8 @@ class Whole:
             return
         stretch = self._judge(c, transport.rows(), findings_of_hangs(hangs.rows()), (pair.begin_ns, pair.end_ns))
         self._add_ops(c, stretch)
-        self._add_tcp(c, stretch)
+        self.charges += ChargeTally.of(c, self._most_slow)
+        self.outcomes += OutcomeTally.of({}, c.client, c.tried_again, c.recoveries)
         self.windows += 1
 
     def end(self, outside: int = 0) -> None:
@@ -147,14 +147,7 @@ class Whole:
         self.clocks += other.clocks
         self.flying.join(other.flying)
         self.hosts.join(other.hosts)
-        if other.charges is None or self.charges is None:
-            self.charges = None
-        else:
-            for cause, (ops, ms) in other.charges.items():
-                sums = self.charges.setdefault(cause, [0, 0.0])
-                sums[0] += ops
-                sums[1] += ms
-                self.slow_charges[cause] |= other.slow_charges[cause]
+        self.charges += other.charges
         self.transport += other.transport
         self.hangs += other.hangs
         self.outcomes += other.outcomes
@@ -201,18 +194,6 @@ class Whole:
         self.slowest.add(c, stretch)
         self.clocks += ClockTally.of(c.clock)
         self.audit = fold([*self.audit, *(one for one in pair_notes(c) if one.code not in _OF_A_PAIR)])
-
-    def _add_tcp(self, c: Analysis, stretch: I64) -> None:
-        charges = charge_rows(c)
-        if charges is None or self.charges is None:
-            self.charges = None
-        else:
-            for one in charges:
-                sums = self.charges.setdefault((one.part, one.cause), [0, 0.0])
-                sums[0] += one.ops
-                sums[1] += one.total_ms
-                self.slow_charges[one.part, one.cause] |= dict.fromkeys(np.unique(stretch).tolist(), one.slowest_ms)
-        self.outcomes += OutcomeTally.of({}, c.client, c.tried_again, c.recoveries)
 
     def _judge(
         self,
