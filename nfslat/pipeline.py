@@ -365,13 +365,15 @@ def report(
     from nfslat.tally.hangs import HangTally
     from nfslat.tally.outcomes import OutcomeTally
     from nfslat.tally.transport import TransportTally
+    from nfslat.tally.unseen import UnseenTally
 
     sides = c.measured
     inflight = inflight_of(c, brief=brief)
     with at_once(len(sides), len(c.client.ops)) as pool:
         raw = {} if brief else {name: pool.submit(raw_rows, side, tool.srt, name) for name, side in sides.items()}
         later = pool.submit(matched_ops, c, brief=brief)
-        captures = {name: capture_of(side, c.missing_calls[name], c.unseen[name]) for name, side in sides.items()}
+        hidden = {name: UnseenTally(c.unseen[name]).rows() for name in sides}
+        captures = {name: capture_of(side, c.missing_calls[name], hidden[name]) for name, side in sides.items()}
         said = () if brief else remarks(c, application_known=bool(known.app_ms))
         matched = later.result()
         one = next(iter(sides.values())) if c.inferred is not None else None
@@ -572,6 +574,7 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
     from nfslat.figures.inflight import inflight_of_one
     from nfslat.tally.hangs import HangTally
     from nfslat.tally.outcomes import OutcomeTally
+    from nfslat.tally.unseen import UnseenTally
 
     missing, hangs = missing_calls(side.decoded), HangTally.of(side, filters).rows()
     at_server = at_client = one_side(side, missing)
@@ -582,7 +585,7 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
     return model.Report(
         schema=model.SCHEMA,
         nfslat=tool,
-        captures={"capture": capture_of(side, missing, _unseen_of_one(side, missing))},
+        captures={"capture": capture_of(side, missing, UnseenTally(_unseen_of_one(side, missing)).rows())},
         raw={"capture": raw_rows(side, tool.srt, "client")},
         selection=selection_of({"capture": side}, filters),
         notes=[f"nothing is inferred of the other host: {why_alone}"] if why_alone else [],

@@ -30,7 +30,6 @@ from nfslat.select import Filters, excluded, select
 from nfslat.tally.outcomes import OutcomeTally
 from nfslat.tally.stats import added, histogram
 from nfslat.windows.gaps import longer
-from nfslat.wire.unseen import Unseen
 
 _ENOUGH = 1000  # ops that tell of the clocks of a capture
 
@@ -192,7 +191,7 @@ class Counts:
 
     # --- All of it ----------------------------------------------------------------------------------------------------
 
-    def capture(self, unseen: Unseen | None, audit: Sequence[model.AuditNote]) -> model.Capture:
+    def capture(self, hidden: model.Unseen | None, audit: Sequence[model.AuditNote]) -> model.Capture:
         """As the report has it, with notes that only the windows can make."""
         if self._facts is None or self.source is None:
             raise ValueError("no window was read")
@@ -201,8 +200,7 @@ class Counts:
         repeats = {state: count - beside.get(state, 0) for state, count in self._states.items()}
         facts = dataclasses.replace(self._facts, repeats=repeats, details=details, **self.files)
         missing = np.maximum(self.missing, 0)
-        not_shown = unseen if unseen is not None and unseen.ops else None
-        found = capture_of(Side(self.source, facts, np.zeros(0, dtype=np.int8)), missing, not_shown)
+        found = capture_of(Side(self.source, facts, np.zeros(0, dtype=np.int8)), missing, hidden)
         notes = sorted([*found.audit, *audit], key=lambda one: one.severity != "warning")
         programs = dict(self._programs.most_common())
         ops, flows = sum(programs.values()), len(self._flows)

@@ -26,6 +26,7 @@ from nfslat.tally.clock import ClockTally
 from nfslat.tally.hangs import HangTally
 from nfslat.tally.outcomes import OutcomeTally
 from nfslat.tally.transport import TransportTally
+from nfslat.tally.unseen import UnseenTally
 from nfslat.windows.alone import Alone, alone_and_outside, by_connection, of_clients
 from nfslat.windows.counts import Counts
 from nfslat.windows.flying import Flying
@@ -35,7 +36,6 @@ from nfslat.windows.judged import Judgement
 from nfslat.windows.pairs import Pair
 from nfslat.windows.slowest import Slowest
 from nfslat.windows.sums import Sums, sums_of
-from nfslat.wire.unseen import Unseen
 
 SIDES = ("server", "client")
 _OF_A_PAIR = ("captures-overlap", "no-overlap")  # notes on the time that two captures have in common
@@ -76,7 +76,7 @@ class Whole:
         self.outcomes = OutcomeTally.empty()  # but for statuses, which `sides` have
         self.audit: list[model.AuditNote] = []
         self.audits: dict[str, list[model.AuditNote]] = {name: [] for name in SIDES}
-        self.unseen: dict[str, Unseen | None] = dict.fromkeys(SIDES)
+        self.unseen = dict.fromkeys(SIDES, UnseenTally.empty())
         self.remarks: list[str] = []  # of the window that has most of the time, what holds beyond it
         self.hosts = Hosts()
         self._most_ns = 0.0
@@ -140,8 +140,7 @@ class Whole:
             self._alone[name].join(other._alone[name])
             self.conns[name] |= other.conns[name]
             self.audits[name] = fold([*self.audits[name], *other.audits[name]])
-            if (unseen := other.unseen[name]) is not None:
-                self.unseen[name] = _both(self.unseen[name], unseen)
+            self.unseen[name] += other.unseen[name]
         for now in other.runs:
             self._keep(now)
         self.clocks += other.clocks
@@ -183,7 +182,7 @@ class Whole:
             )
             notes = again_notes(side)
             self.audits[name] = fold([*self.audits[name], *(one for one in notes if one.count)])
-            self.unseen[name] = _both(self.unseen[name], c.unseen[name] or _all_seen(c, name))
+            self.unseen[name] += UnseenTally.of(c, name)
 
     def _add_ops(self, c: Analysis, stretch: I64) -> None:
         for key, sums in sums_of(c).items():
@@ -238,18 +237,3 @@ class Whole:
         self.runs.append(now)
         if len(self.runs) > _MOST_RUNS:
             self.runs = [Judgement.merge(self.runs[at : at + 2]) for at in range(0, len(self.runs), 2)]
-
-
-def _all_seen(c: Analysis, name: str) -> Unseen:
-    """Of a window of which no more is known than it shows: the share of what is not shown is of all windows."""
-    ops = (c.server if name == "server" else c.client).ops
-    rows = np.flatnonzero(c.compared(name))
-    took_ns = ops.t2[rows] - ops.t1[rows] if name == "server" else ops.t3[rows] - ops.t0[rows]
-    return Unseen(len(rows), float(took_ns.sum()), 0, 0, 0, 0.0, 0.0)
-
-
-def _both(one: Unseen | None, other: Unseen) -> Unseen:
-    if one is None:
-        return other
-    fields = (field.name for field in dataclasses.fields(Unseen))
-    return Unseen(**{name: getattr(one, name) + getattr(other, name) for name in fields})
