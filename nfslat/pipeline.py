@@ -357,36 +357,38 @@ def report(
     from nfslat.figures.audit.late import late_notes
     from nfslat.figures.audit.pair import pair_notes, remarks
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
-    from nfslat.figures.charges import charge_rows
-    from nfslat.figures.clock import clock_of as figures_of_clock
     from nfslat.figures.findings import contradictions, findings_of_hangs, judge
-    from nfslat.figures.hanging import hangs_of_one, hangs_of_two
     from nfslat.figures.host_pairs import leading_pair
     from nfslat.figures.inferred import inferred_of
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
     from nfslat.figures.notes import notes_of
     from nfslat.figures.objectives import objectives_of
-    from nfslat.figures.outcomes import outcomes_of
     from nfslat.figures.phases import leading, named_by_phase
     from nfslat.figures.stack import stack
-    from nfslat.figures.transport import transport_rows
     from nfslat.figures.whatif import in_effect, what_if
     from nfslat.findings.capture import capture_findings
     from nfslat.findings.clock import clock_findings
+    from nfslat.tally.charges import ChargeTally
+    from nfslat.tally.clock import ClockTally
+    from nfslat.tally.hangs import HangTally
+    from nfslat.tally.outcomes import OutcomeTally
+    from nfslat.tally.transport import TransportTally
+    from nfslat.tally.unseen import UnseenTally
 
     sides = c.measured
     inflight = inflight_of(c, brief=brief)
     with at_once(len(sides), len(c.client.ops)) as pool:
         raw = {} if brief else {name: pool.submit(raw_rows, side, tool.srt, name) for name, side in sides.items()}
         later = pool.submit(matched_ops, c, brief=brief)
-        captures = {name: capture_of(side, c.missing_calls[name], c.unseen[name]) for name, side in sides.items()}
+        hidden = {name: UnseenTally(c.unseen[name]).rows() for name in sides}
+        captures = {name: capture_of(side, c.missing_calls[name], hidden[name]) for name, side in sides.items()}
         said = () if brief else remarks(c, application_known=bool(known.app_ms))
         matched = later.result()
         one = next(iter(sides.values())) if c.inferred is not None else None
-        audit, clock = (late_notes(c), None) if one else (pair_notes(c), figures_of_clock(c.clock))
-        transport = None if one else transport_rows(c)
-        hangs, layers = hangs_of_one(one, filters) if one else hangs_of_two(c, filters), stack(known, c)
+        audit, clock = (late_notes(c), None) if one else (pair_notes(c), ClockTally.of(c.clock).rows())
+        transport = None if one else TransportTally.of(c).rows()
+        hangs, layers = HangTally.of(one or c, filters).rows(), stack(known, c)
         hanging, objectives = findings_of_hangs(hangs), objectives_of(c, known, slo)
         judged = judge(c, known, matched, inflight, transport, hanging, objectives)
         causes, verdict, facts = (judged.causes, judged.verdict, judged.facts) if judged else ([], None, None)
@@ -420,10 +422,10 @@ def report(
             audit=audit,
             transport=transport,
             hangs=hangs,
-            charges=[] if brief else charge_rows(c),
+            charges=[] if brief else ChargeTally.of(c).rows(),
             inflight=inflight,
             called={} if brief else _called(sides, filters),
-            outcomes=None if brief else outcomes_of(sides, c.client, c.tried_again, c.recoveries),
+            outcomes=None if brief else OutcomeTally.of(sides, c.client, c.tried_again, c.recoveries).rows(),
             what_if=replays,
             evidence=list(evidence),
             stack=layers.rows,
@@ -578,11 +580,12 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
     """
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
     from nfslat.figures.findings import findings_of_hangs, findings_of_one
-    from nfslat.figures.hanging import hangs_of_one
     from nfslat.figures.inflight import inflight_of_one
-    from nfslat.figures.outcomes import outcomes_of
+    from nfslat.tally.hangs import HangTally
+    from nfslat.tally.outcomes import OutcomeTally
+    from nfslat.tally.unseen import UnseenTally
 
-    missing, hangs = missing_calls(side.decoded), hangs_of_one(side, filters)
+    missing, hangs = missing_calls(side.decoded), HangTally.of(side, filters).rows()
     at_server = at_client = one_side(side, missing)
     if len(rows := np.flatnonzero(side.forward).astype(np.int32)):
         servers = host_pairs(side.ops, side.ops, Matched(rows, rows)).servers
@@ -591,14 +594,14 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
     return model.Report(
         schema=model.SCHEMA,
         nfslat=tool,
-        captures={"capture": capture_of(side, missing, _unseen_of_one(side, missing))},
+        captures={"capture": capture_of(side, missing, UnseenTally(_unseen_of_one(side, missing)).rows())},
         raw={"capture": raw_rows(side, tool.srt, "client")},
         selection=selection_of({"capture": side}, filters),
         notes=[f"nothing is inferred of the other host: {why_alone}"] if why_alone else [],
         hangs=hangs,
         inflight=inflight_of_one(side, in_flight(at_server, at_client)),
         called=_called({"capture": side}, filters),
-        outcomes=outcomes_of({"capture": side}, side, tried, recovered),
+        outcomes=OutcomeTally.of({"capture": side}, side, tried, recovered).rows(),
         findings=[one.as_finding() for one in (*findings_of_hangs(hangs), *findings_of_one(side, tried, recovered))],
     )
 

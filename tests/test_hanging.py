@@ -20,11 +20,11 @@ from nfslat.decode.directions import on_one_clock
 from nfslat.decode.engine import choose
 from nfslat.decode.merge import merge
 from nfslat.decode.tools import find_tools
-from nfslat.figures.hanging import hangs_of_one
 from nfslat.findings.catalogue import HANGS
 from nfslat.model.decoded import Decoded, Directions
 from nfslat.results import Side
 from nfslat.select import Filters
+from nfslat.tally.hangs import HangTally
 
 pytestmark = needs_native
 
@@ -378,12 +378,12 @@ def test_a_part_of_a_capture_says_what_the_whole_does(tmp_path: Path) -> None:
 
     parts = decode_apart(source, find_tools, lambda _: None)
     whole = _decoded(path)
-    wanted = hangs_of_one(Side(parts.source, whole, np.zeros(len(whole.ops), dtype=np.int8)), Filters()) or []
+    wanted = HangTally.of(Side(parts.source, whole, np.zeros(len(whole.ops), dtype=np.int8)), Filters()).rows() or []
     assert [one.waiter for one in wanted] == ["10.0.0.4:700"]
     found = []
     for _, part in parts.hosts:
         side = Side(parts.source, part, np.zeros(len(part.ops), dtype=np.int8))
-        found += hangs_of_one(side, Filters()) or []
+        found += HangTally.of(side, Filters()).rows() or []
     assert found == wanted
     merged = merge([part for _, part in parts.hosts], parts.facts).details.hangs
     assert len(merged) == 2

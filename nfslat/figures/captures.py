@@ -12,21 +12,18 @@ from nfslat.decompose import srt_ns
 from nfslat.figures.audit.capture import capture_notes
 from nfslat.figures.audit.unseen import with_unseen
 from nfslat.figures.matched import Groups, Key, names_of
-from nfslat.figures.stats import histogram, summary_of
-from nfslat.figures.unseen import figures_of
 from nfslat.model.blocks import filled
 from nfslat.model.protocol import program_name
 from nfslat.model.tables import I64
 from nfslat.model.units import iso, to_s
 from nfslat.results import Side
 from nfslat.select import Filters, excluded
-from nfslat.wire.unseen import Unseen
+from nfslat.tally.stats import histogram, summary_of
 
 
-def capture_of(side: Side, gaps: I64, unseen: Unseen | None) -> model.Capture:
+def capture_of(side: Side, gaps: I64, hidden: model.Unseen | None) -> model.Capture:
     """What is in one capture, and the notes on it. `gaps` are its `missing_calls`."""
     d, ops = side.decoded, side.ops
-    hidden = figures_of(unseen)
     first_frame, files = 1, []
     for file in side.source.files:
         files.append(model.CaptureFile(file.name, file.packets, first_frame))

@@ -1,4 +1,4 @@
-"""An `Analysis` -> what TCP and the path made of its ops' time: rows of the report, and facts for findings."""
+"""An `Analysis` -> what TCP and the path made of its ops' time: facts for findings."""
 
 from __future__ import annotations
 
@@ -6,53 +6,15 @@ from collections import Counter
 
 import numpy as np
 
-from nfslat.answer import model
-from nfslat.figures.stats import slowest
+from nfslat.answer.figures import UNEXPLAINED
 from nfslat.findings.facts import DelayedAcks, HostPauses, Rate, Stalls
-from nfslat.model.causes import Cause
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms, utc
 from nfslat.results import Analysis
-from nfslat.wire.charges.analysis import Charged, Sum
+from nfslat.tally.stats import slowest
+from nfslat.wire.charges.analysis import Charged
 from nfslat.wire.charges.hosts import Pause
-from nfslat.wire.charges.places import AFTER, BEFORE, PLACES
 from nfslat.wire.stalls import timer_ms
-
-_OUTSIDE = (BEFORE, AFTER)
-UNEXPLAINED = "unexplained"
-
-
-def charge_rows(c: Analysis) -> list[model.Charge] | None:
-    """In the order of the parts, the largest of each first; None where nothing is known of it."""
-    charges = c.charges
-    if charges is None:
-        return None
-    tail = np.sort(slowest(c.client_srt_ns))
-    sums, of_tail = charges.sums(), charges.sums(tail)
-    ops = len(c.matched)
-    means = float(c.client_srt_ns.mean()), float(c.client_srt_ns[tail].mean())
-
-    def order(key: tuple[str, Cause | None]) -> tuple[int, bool, int]:
-        return PLACES.index(key[0]), key[1] is None, -sums[key].ns
-
-    nothing = Sum(0, 0)
-    rows = []
-    for key in sorted(sums, key=order):
-        (part, cause), one, slow_ns = key, sums[key], of_tail.get(key, nothing).ns / len(tail)
-        in_srt = part not in _OUTSIDE
-        rows.append(
-            model.Charge(
-                part=part,
-                cause=UNEXPLAINED if cause is None else cause.value,
-                ops=one.ops,
-                total_ms=to_ms(one.ns),
-                mean_ms=to_ms(one.ns / ops),
-                share=one.ns / ops / means[0] if in_srt and means[0] > 0 else None,
-                slowest_ms=to_ms(slow_ns),
-                slowest_share=slow_ns / means[1] if in_srt and means[1] > 0 else None,
-            )
-        )
-    return rows
 
 
 def stalls_of(c: Analysis, rows: I64 | None) -> Stalls | None:

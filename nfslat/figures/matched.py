@@ -13,7 +13,6 @@ from nfslat.answer import model
 from nfslat.decompose import PART_NAMES
 from nfslat.figures.completeness import completeness_of
 from nfslat.figures.inflight import queue_ms
-from nfslat.figures.stats import slowest, summary_of
 from nfslat.kernels.order import side_by_side
 from nfslat.model.blocks import each_block, filled, tally
 from nfslat.model.causes import FROM_OUTSIDE, Cause, code
@@ -21,6 +20,7 @@ from nfslat.model.protocol import NULL, op_name, program_name, version_name
 from nfslat.model.tables import I16, I32, I64, UNSTABLE_WRITE, Bool, Kind, Miss
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
+from nfslat.tally.stats import slowest, summary_of
 from nfslat.wire.charges.places import place
 from nfslat.wire.reconnects import sent_on_a_new_connection
 

@@ -13,7 +13,6 @@ from nfslat.errors import UsageError
 from nfslat.figures.inflight import queue_ms
 from nfslat.figures.matched import begins_ns
 from nfslat.figures.op_columns import COLUMNS, Block, Labels, Paths
-from nfslat.figures.stats import summary_of
 from nfslat.kernels.order import side_by_side
 from nfslat.model.blocks import filled
 from nfslat.model.protocol import DATA_OPS, NFS, NULL
@@ -21,6 +20,7 @@ from nfslat.model.tables import I32, I64, Kind, endpoint
 from nfslat.model.units import NS_PER_S, iso, to_s
 from nfslat.results import Analysis
 from nfslat.select import op_labels
+from nfslat.tally.stats import summary_of
 
 MOST_ROWS = 1000  # beyond them groups are put together
 NOT_KNOWN = "not known"

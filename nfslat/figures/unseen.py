@@ -1,4 +1,4 @@
-"""Ops of the captures that are known of and not shown -> their figures, and means with them for the verdict."""
+"""Ops of the captures that are known of and not shown -> means with them, for the verdict."""
 
 from __future__ import annotations
 
@@ -6,35 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nfslat.answer import model
 from nfslat.findings.layers import Layers
-from nfslat.findings.unseen import WithUnseen, matters
+from nfslat.findings.unseen import WithUnseen
 from nfslat.model.tables import I64, Miss
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
-from nfslat.wire.unseen import Unseen
 
 _MOST_OF = 0.9  # of the ops of a capture: then the others may be of these, too
-
-
-def figures_of(unseen: Unseen | None) -> model.Unseen | None:
-    """As the report has them."""
-    if unseen is None:
-        return None
-    seen_ms = float(to_ms(unseen.seen_ns / max(unseen.seen, 1)))
-    low_ns, high_ns = unseen.mean_ns
-    mean_ms = float(to_ms(low_ns)), float(to_ms(high_ns))
-    return model.Unseen(
-        ops=unseen.ops,
-        without_reply=unseen.without_reply,
-        without_call=unseen.without_call,
-        without_both=unseen.without_both,
-        share=unseen.share,
-        share_of_time=unseen.share_of_time,
-        seen_mean_ms=seen_ms,
-        mean_ms=mean_ms,
-        matters=matters(seen_ms, mean_ms, unseen.share_of_time),
-    )
 
 
 def with_unseen(c: Analysis, mean: Layers, rows: I64) -> WithUnseen | None:

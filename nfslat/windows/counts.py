@@ -15,24 +15,21 @@ import numpy as np
 
 from nfslat import pipeline
 from nfslat.answer import model
-from nfslat.answer.outcomes import StatusRow
 from nfslat.decode import merge
 from nfslat.decode.capture import Source
 from nfslat.decode.in_line import counts_of
 from nfslat.figures.captures import capture_of, durations_by_kind
 from nfslat.figures.matched import Key, names_of
-from nfslat.figures.outcomes import status_rows
 from nfslat.figures.sketch import Sketch
-from nfslat.figures.stats import added, histogram
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Tcp, no_details
 from nfslat.model.protocol import program_name
 from nfslat.model.tables import I8, I64, Connection, State
 from nfslat.results import Side
 from nfslat.select import Filters, excluded, select
-from nfslat.windows.fold import fold
+from nfslat.tally.outcomes import OutcomeTally
+from nfslat.tally.stats import added, histogram
 from nfslat.windows.gaps import longer
-from nfslat.wire.unseen import Unseen
 
 _ENOUGH = 1000  # ops that tell of the clocks of a capture
 
@@ -65,7 +62,7 @@ class Counts:
         self.files: Mapping[str, Any] = {}  # facts that its files tell, when all was read
         self._role, self._srt = role, srt
         self._facts: Decoded | None = None  # of all packets, without ops
-        self._statuses: list[StatusRow] = []
+        self.outcomes = OutcomeTally.empty()
         self._states: Counter[State] = Counter()
         self._programs: Counter[str] = Counter()
         self._excluded: Counter[str] = Counter()
@@ -93,7 +90,7 @@ class Counts:
         for key, durations in durations_by_kind(side, self._srt, self._role):
             more = _Kind(len(durations), Sketch.of(durations), histogram(durations))
             self._kinds[key] = self._kinds.get(key, _Kind()).joined(more)
-        self._statuses = fold([*self._statuses, *status_rows(side)])
+        self.outcomes += OutcomeTally.of({self._role: side}, side)
         self._hears_unread |= len(decoded.details.unread) > 0
         self._count_halves(decoded)
         self._facts = self._with_facts(decoded)
@@ -133,7 +130,7 @@ class Counts:
             whole.ops += one.ops
             whole._asked_for += one._asked_for
             whole.missing = longer(whole.missing, one.missing)
-            whole._statuses = fold([*whole._statuses, *one._statuses])
+            whole.outcomes += one.outcomes
             whole._states += one._states
             whole._programs += one._programs
             whole._excluded += one._excluded
@@ -194,7 +191,7 @@ class Counts:
 
     # --- All of it ----------------------------------------------------------------------------------------------------
 
-    def capture(self, unseen: Unseen | None, audit: Sequence[model.AuditNote]) -> model.Capture:
+    def capture(self, hidden: model.Unseen | None, audit: Sequence[model.AuditNote]) -> model.Capture:
         """As the report has it, with notes that only the windows can make."""
         if self._facts is None or self.source is None:
             raise ValueError("no window was read")
@@ -203,8 +200,7 @@ class Counts:
         repeats = {state: count - beside.get(state, 0) for state, count in self._states.items()}
         facts = dataclasses.replace(self._facts, repeats=repeats, details=details, **self.files)
         missing = np.maximum(self.missing, 0)
-        not_shown = unseen if unseen is not None and unseen.ops else None
-        found = capture_of(Side(self.source, facts, np.zeros(0, dtype=np.int8)), missing, not_shown)
+        found = capture_of(Side(self.source, facts, np.zeros(0, dtype=np.int8)), missing, hidden)
         notes = sorted([*found.audit, *audit], key=lambda one: one.severity != "warning")
         programs = dict(self._programs.most_common())
         ops, flows = sum(programs.values()), len(self._flows)
@@ -217,10 +213,6 @@ class Counts:
             one = self._kinds[key]
             rows.append(model.RawRow(*names_of(key), one.count, histogram=one.buckets, srt_ms=one.srt.summary()))
         return rows
-
-    def statuses(self) -> list[StatusRow]:
-        """What was answered, in the order of a whole capture: what went well first, the most frequent first."""
-        return sorted(self._statuses, key=lambda one: (one.status != 0, -one.count))
 
     def left_out(self) -> dict[str, int]:
         """Ops that are not looked at, by reason."""

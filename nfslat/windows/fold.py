@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from nfslat.answer import model
-from nfslat.answer import outcomes as answered
 
 T = TypeVar("T")
 
@@ -25,38 +23,14 @@ class Rule:
 
     key: tuple[str, ...]  # rows in which these are equal become one
     weight: str  # the field that says how much a row counts, beside others with its key
-    add: tuple[str, ...] = ()  # numbers; dictionaries of them; rows without a key of their own
-    least: tuple[str, ...] = ()
+    add: tuple[str, ...] = ()
     most: tuple[str, ...] = ()
     mean: tuple[str, ...] = ()  # by weight, of the rows that know it
-    union: tuple[str, ...] = ()  # of lists
     rows: tuple[str, ...] = ()  # lists of rows that have a rule of their own
     kept: tuple[str, ...] = ()  # of the row that counts most
 
 
 RULES: dict[type, Rule] = {
-    model.TcpAmount: Rule(key=(), weight="bytes", add=("packets", "segments", "bytes")),
-    model.Transport: Rule(
-        key=("client", "server", "way"),
-        weight="bytes",
-        most=("bytes",),  # of all packets so far
-        add=(*("sent_again", "arrived_again", "arrived_late", "lost_bytes", "lost_segments", "doubled", "ops_hit"),),
-        union=("caveats",),
-    ),
-    answered.StatusRow: Rule(
-        key=("program", "op", "version", "status", "failed_op"), weight="count", add=("count",), kept=("name", "means")
-    ),
-    answered.TriedAgain: Rule(
-        key=("op", "version", "reason"),
-        weight="requests",
-        add=(
-            *("statuses", "requests", "tries", "succeeded", "failed", "open", "left", "between_ms"),
-            *("back_off_fits", "back_off_of"),
-        ),
-        mean=("mean_ms",),
-        least=("first",),
-        most=("max_ms", "last"),
-    ),
     model.AuditNote: Rule(key=("code",), weight="count", add=("count",), most=("severity",), kept=("text",)),
     model.SessionInFlight: Rule(
         key=("session", "callbacks"),
@@ -116,10 +90,8 @@ def folded(rows: Sequence[T]) -> T:
         return [getattr(row, name) for row in rows]
 
     found: dict[str, Any] = {name: _added(values(name)) for name in rule.add}
-    found |= {name: _of_known(min, values(name)) for name in rule.least}
-    found |= {name: _of_known(max, values(name)) for name in rule.most}
+    found |= {name: _most(values(name)) for name in rule.most}
     found |= {name: weighted(values(name), weights) for name in rule.mean}
-    found |= {name: sorted(set().union(*values(name))) for name in rule.union}
     found |= {name: fold(one for some in values(name) for one in some) for name in rule.rows}
     return dataclasses.replace(heaviest, **found)  # type: ignore[type-var]  # all with a rule are dataclasses
 
@@ -133,18 +105,13 @@ def weighted(values: Sequence[float | None], weights: Sequence[float]) -> float 
     return sum(value * weight for value, weight in known) / whole if whole else known[0][0]
 
 
-def _of_known(pick: Callable[[list[Any]], Any], values: list[Any]) -> Any:
-    known = [one for one in values if one is not None]
-    return pick(known) if known else None
+def _most(values: list[Any]) -> Any:
+    known = [value for value in values if value is not None]
+    return max(known) if known else None
 
 
 def _added(values: list[Any]) -> Any:
     """The sum, which is not known where one of them is not."""
-    first = values[0]
-    if isinstance(first, dict):
-        return dict(sum((Counter(one) for one in values), Counter()).most_common())
-    if dataclasses.is_dataclass(first):
-        return folded(values)
     return None if None in values else sum(values)
 
 
@@ -154,7 +121,7 @@ def check(of: Hashable) -> None:
     if not isinstance(of, type):
         raise TypeError(f"{of!r} is no class")
     rule = RULES[of]
-    said = [*rule.key, *rule.add, *rule.least, *rule.most, *rule.mean, *rule.union, *rule.rows, *rule.kept]
+    said = [*rule.key, *rule.add, *rule.most, *rule.mean, *rule.rows, *rule.kept]
     fields = sorted(field.name for field in dataclasses.fields(of))
     if sorted(said) != fields or rule.weight not in fields:
         raise TypeError(f"{of.__name__}: the rule has {sorted(said)}, the fields are {fields}")

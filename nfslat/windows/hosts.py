@@ -15,7 +15,7 @@ from nfslat.figures.findings import Judged
 from nfslat.figures.host_pairs import PairTold, limited, plain_rows
 from nfslat.host_pairs import HostPair, host_pairs
 from nfslat.results import Analysis
-from nfslat.windows.clocks import Clocks
+from nfslat.tally.clock import ClockTally
 from nfslat.windows.judged import Judgement
 from nfslat.windows.judged import told as judged
 
@@ -29,7 +29,7 @@ class _Pair:
     client_ms: float = 0.0  # of all ops
     server_ms: float = 0.0
     judged: Judgement | None = None  # where it has enough ops
-    clocks: Clocks = field(default_factory=Clocks)
+    clocks: ClockTally = field(default_factory=ClockTally.empty)
     slots: int | None = None  # where it has most ops, `most`
     most: int = 0
 
@@ -39,7 +39,7 @@ class _Pair:
         self.server_ms += other.server_ms
         both = [one for one in (self.judged, other.judged) if one is not None]
         self.judged = Judgement.merge(both) if both else None
-        self.clocks.join(other.clocks)
+        self.clocks += other.clocks
         if other.most > self.most:
             self.most, self.slots = other.most, other.slots
 
@@ -117,12 +117,12 @@ def _of(row: model.HostPair, one: PairTold | None, when_ns: tuple[int, int], num
     if one is not None and one.judged is not None:
         now.judged = Judgement.of(one.judged, number, when_ns, row.ops, client_ms * 1e6, row.threads_estimate)
     if one is not None and isinstance(one.clock, Clock):
-        now.clocks.add(one.clock)
+        now.clocks = ClockTally.of(one.clock)
     return now
 
 
 def _row(one: _Pair, whole_ms: float) -> model.HostPair:
-    clock = one.clocks.report()
+    clock = one.clocks.rows()
     return model.HostPair(
         client=one.pair.client,
         server=one.pair.server,

@@ -1,8 +1,7 @@
 """What is kept of all windows -> the report, as of two captures that are read at once.
 
 Percentiles are to within `nfslat.figures.sketch.RELATIVE_ERROR`; those of the slowest 1 %, and all counts, sums and
-means, are exact. What is charged to causes in the slowest 1 % is a mean over the slowest of each window, weighted with
-how many of the slowest of all are in it.
+means, are exact.
 """
 
 from __future__ import annotations
@@ -13,13 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from nfslat.answer import model
-from nfslat.answer import outcomes as answered
 from nfslat.answer.words import missing_ops
 from nfslat.decompose import PART_NAMES
 from nfslat.errors import InputError
 from nfslat.evidence.known import Known
 from nfslat.figures.audit.pair import common, left_out, overlap_note
-from nfslat.figures.charges import UNEXPLAINED
 from nfslat.figures.completeness import completeness
 from nfslat.figures.host_pairs import leading_pair
 from nfslat.figures.matched import names_of, told
@@ -41,7 +38,6 @@ from nfslat.windows.judged import told as judged
 from nfslat.windows.slowest import CLIENT, STRETCH
 from nfslat.windows.sums import Sums, row_of_columns
 from nfslat.windows.whole import SIDES, Whole
-from nfslat.wire.charges.places import AFTER, BEFORE, PLACES
 
 _MOST_PHASES = 50  # that are listed
 
@@ -57,8 +53,8 @@ def report_of(whole: Whole, tool: model.Tool, slo: Sequence[Slo] = ()) -> model.
     columns = whole.slowest.columns()
     matched = _matched(whole, total, columns)
     inflight = whole.flying.report(total, to_ms(total.server.sum_ns / total.count))
-    captures = {name: side.capture(whole.unseen[name], whole.audits[name]) for name, side in whole.sides.items()}
-    clock = whole.clocks.report()
+    captures = {name: side.capture(whole.unseen[name].rows(), whole.audits[name]) for name, side in whole.sides.items()}
+    clock = whole.clocks.rows()
     of_clock, (audit, left) = clock_findings(clock), _overlap(whole)
     audit = [*audit, *whole.audit]
     objectives = [_objective(whole, total, one) for one in slo]
@@ -80,15 +76,11 @@ def report_of(whole: Whole, tool: model.Tool, slo: Sequence[Slo] = ()) -> model.
         matched=matched,
         clock=clock,
         audit=audit,
-        transport=whole.transport,
-        hangs=whole.hangs,
-        charges=_charges(whole, total, columns),
+        transport=whole.transport.rows(),
+        hangs=whole.hangs.rows(),
+        charges=whole.charges.rows(),
         inflight=inflight,
-        outcomes=answered.Outcomes(
-            statuses={name: side.statuses() for name, side in whole.sides.items()},
-            tried_again=sorted(whole.tried_again, key=lambda row: (-row.between_ms, row.op, row.version, row.reason)),
-            recoveries=whole.recoveries,
-        ),
+        outcomes=sum((side.outcomes for side in whole.sides.values()), whole.outcomes).rows(),
         stack=stacked,
         findings=[
             *(one.as_finding() for one in causes),
@@ -161,40 +153,11 @@ def _parts(whole: Whole, total: Sums) -> model.PartSummaries:
     )
 
 
-def _slow_shares(columns: I64, *, by_time: bool) -> dict[int, float]:
-    """Of the slowest ops, or of their time, what is in which stretch."""
-    weights = columns[CLIENT].astype(np.float64) if by_time else np.ones(columns.shape[1])
+def _slow_shares(columns: I64) -> dict[int, float]:
+    """Shares of the stretches in the time of the slowest ops."""
     stretches, at = np.unique(columns[STRETCH], return_inverse=True)
-    sums = np.bincount(at, weights)
+    sums = np.bincount(at, columns[CLIENT].astype(np.float64))
     return dict(zip(stretches.tolist(), (sums / sums.sum()).tolist(), strict=True))
-
-
-def _charges(whole: Whole, total: Sums, columns: I64) -> list[model.Charge] | None:
-    if (charges := whole.charges) is None:
-        return None
-    ops, srt_ms = total.count, to_ms(total.client.sum_ns / total.count)
-    slow_ms = to_ms(float(columns[CLIENT].mean()))
-    in_stretch = _slow_shares(columns, by_time=False)
-    rows = []
-    order = sorted(charges, key=lambda key: (PLACES.index(key[0]), key[1] == UNEXPLAINED, -charges[key][1]))
-    for part, cause in order:
-        count, all_ms = charges[part, cause]
-        of_slowest = whole.slow_charges[part, cause]
-        slowest_ms = sum(of_slowest.get(stretch, 0.0) * share for stretch, share in in_stretch.items())
-        in_srt = part not in (BEFORE, AFTER)
-        rows.append(
-            model.Charge(
-                part=part,
-                cause=cause,
-                ops=int(count),
-                total_ms=all_ms,
-                mean_ms=all_ms / ops,
-                share=all_ms / ops / srt_ms if in_srt and srt_ms > 0 else None,
-                slowest_ms=slowest_ms,
-                slowest_share=slowest_ms / slow_ms if in_srt and slow_ms > 0 else None,
-            )
-        )
-    return rows
 
 
 def _stack(row: model.MatchedRow, inflight: model.InFlight | None) -> list[model.StackRow]:
@@ -233,7 +196,7 @@ def _judged(
     )
     every = dataclasses.replace(every, ground=ground)
     mean, slowest = _means(every, matched)
-    in_stretch = _slow_shares(columns, by_time=True)
+    in_stretch = _slow_shares(columns)
     causes, verdict = judged(every, mean, slowest, in_stretch, objectives)
     if len(whole.runs) < 2:
         return causes, verdict, []

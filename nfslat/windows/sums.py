@@ -12,12 +12,12 @@ from nfslat.answer import model
 from nfslat.decompose import PART_NAMES
 from nfslat.figures.matched import RETRANS_WAITS, Groups, Key, parts_of
 from nfslat.figures.sketch import Sketch
-from nfslat.figures.stats import summary_of
 from nfslat.model.blocks import filled
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
+from nfslat.tally.stats import summary_of
 from nfslat.windows.slowest import CALL_WAIT, CLIENT, PARTS, QUEUE, REPLY_WAIT, SERVER
 
 _NEARLY_ALL = 0.95  # of the ops: a mean over fewer is none over all

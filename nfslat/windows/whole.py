@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Self
 
@@ -11,24 +10,24 @@ import numpy as np
 
 from nfslat import pipeline
 from nfslat.answer import model
-from nfslat.answer import outcomes as answered
 from nfslat.decompose import PART_NAMES
 from nfslat.evidence.known import Known
 from nfslat.figures.audit.again import again_notes
 from nfslat.figures.audit.pair import above_the_wire, pair_notes
-from nfslat.figures.charges import charge_rows
 from nfslat.figures.findings import findings_of_hangs, judge
-from nfslat.figures.hanging import hangs_of_two, listed
 from nfslat.figures.matched import Key, begins_ns, matched_ops
-from nfslat.figures.outcomes import outcomes_of
 from nfslat.figures.sketch import Sketch
-from nfslat.figures.transport import transport_rows
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Miss
 from nfslat.results import Analysis
+from nfslat.tally.charges import MOST_SLOW_OPS, ChargeTally
+from nfslat.tally.clock import ClockTally
+from nfslat.tally.hangs import HangTally
+from nfslat.tally.outcomes import OutcomeTally
+from nfslat.tally.transport import TransportTally
+from nfslat.tally.unseen import UnseenTally
 from nfslat.windows.alone import Alone, alone_and_outside, by_connection, of_clients
-from nfslat.windows.clocks import Clocks
 from nfslat.windows.counts import Counts
 from nfslat.windows.flying import Flying
 from nfslat.windows.fold import fold
@@ -37,15 +36,12 @@ from nfslat.windows.judged import Judgement
 from nfslat.windows.pairs import Pair
 from nfslat.windows.slowest import Slowest
 from nfslat.windows.sums import Sums, sums_of
-from nfslat.windows.transport import joined
-from nfslat.wire.unseen import Unseen
 
 SIDES = ("server", "client")
 _OF_A_PAIR = ("captures-overlap", "no-overlap")  # notes on the time that two captures have in common
 _NOT_CAPTURED = {"server": Miss.NOT_CAPTURED_AT_CLIENT, "client": Miss.NOT_CAPTURED_AT_SERVER}
 _KNOWN = (Miss.OUTSIDE_OVERLAP, Miss.AMBIGUOUS)  # of those that have no partner: why, at once
 _MOST_RUNS = 512
-_MOST_RECOVERIES = 10_000
 _ENOUGH = 1000  # ops of a part of a window that is judged by itself
 
 
@@ -71,17 +67,16 @@ class Whole:
         self.parts: dict[str, Sketch] = {}
         self.slowest = Slowest() if most_slow is None else Slowest(most_slow, is_even=True)
         self.runs: list[Judgement] = []  # windows in a row of which the same is said
-        self.clocks = Clocks()
+        self.clocks = ClockTally.empty()
         self.flying = Flying()
-        self.charges: dict[tuple[str, str], list[float]] | None = {}  # ops and ms of each part and cause
-        self.slow_charges: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)  # by stretch, mean ms
-        self.transport: list[model.Transport] | None = []
-        self.hangs: list[model.Hang] | None = []
-        self.tried_again: list[answered.TriedAgain] = []
-        self.recoveries: list[answered.Recovery] = []
+        self.charges = ChargeTally.empty()
+        self._most_slow = MOST_SLOW_OPS if most_slow is None else most_slow
+        self.transport = TransportTally.empty()
+        self.hangs = HangTally.empty()
+        self.outcomes = OutcomeTally.empty()  # but for statuses, which `sides` have
         self.audit: list[model.AuditNote] = []
         self.audits: dict[str, list[model.AuditNote]] = {name: [] for name in SIDES}
-        self.unseen: dict[str, Unseen | None] = dict.fromkeys(SIDES)
+        self.unseen = dict.fromkeys(SIDES, UnseenTally.empty())
         self.remarks: list[str] = []  # of the window that has most of the time, what holds beyond it
         self.hosts = Hosts()
         self._most_ns = 0.0
@@ -94,18 +89,18 @@ class Whole:
             self._add_unmatched(pair)
             return
         # Of `pair.found`: a call that hangs was sent in an earlier window.
-        hangs = hangs_of_two(pair.found, self._filters)
-        self.hangs = None if self.hangs is None or hangs is None else listed([*self.hangs, *hangs])
-        transport = transport_rows(c)
+        hangs = HangTally.of(pair.found, self._filters)
+        self.hangs += hangs
+        transport = TransportTally.of(c)
+        self.transport += transport
         self._add_fates(c)
         if not len(c.matched):  # filters left none
-            known = self.transport is not None and transport is not None
-            self.transport = joined(self.transport or (), transport or ()) if known else None
-            self.clocks.add(c.clock)
+            self.clocks += ClockTally.of(c.clock)
             return
-        stretch = self._judge(c, transport, findings_of_hangs(hangs), (pair.begin_ns, pair.end_ns))
+        stretch = self._judge(c, transport.rows(), findings_of_hangs(hangs.rows()), (pair.begin_ns, pair.end_ns))
         self._add_ops(c, stretch)
-        self._add_tcp(c, transport, stretch)
+        self.charges += ChargeTally.of(c, self._most_slow)
+        self.outcomes += OutcomeTally.of({}, c.client, c.tried_again, c.recoveries)
         self.windows += 1
 
     def end(self, outside: int = 0) -> None:
@@ -145,27 +140,16 @@ class Whole:
             self._alone[name].join(other._alone[name])
             self.conns[name] |= other.conns[name]
             self.audits[name] = fold([*self.audits[name], *other.audits[name]])
-            if (unseen := other.unseen[name]) is not None:
-                self.unseen[name] = _both(self.unseen[name], unseen)
+            self.unseen[name] += other.unseen[name]
         for now in other.runs:
             self._keep(now)
-        self.clocks.join(other.clocks)
+        self.clocks += other.clocks
         self.flying.join(other.flying)
         self.hosts.join(other.hosts)
-        if other.charges is None or self.charges is None:
-            self.charges = None
-        else:
-            for cause, (ops, ms) in other.charges.items():
-                sums = self.charges.setdefault(cause, [0, 0.0])
-                sums[0] += ops
-                sums[1] += ms
-                self.slow_charges[cause] |= other.slow_charges[cause]
-        known = self.transport is not None and other.transport is not None
-        self.transport = joined(self.transport or (), other.transport or ()) if known else None
-        hangs = None if self.hangs is None or other.hangs is None else [*self.hangs, *other.hangs]
-        self.hangs = None if hangs is None else listed(hangs)
-        self.tried_again = fold([*self.tried_again, *other.tried_again])
-        self.recoveries = [*self.recoveries, *other.recoveries][:_MOST_RECOVERIES]
+        self.charges += other.charges
+        self.transport += other.transport
+        self.hangs += other.hangs
+        self.outcomes += other.outcomes
         self.audit = fold([*self.audit, *other.audit])
         if other._most_ns > self._most_ns:
             self._most_ns, self.remarks = other._most_ns, other.remarks
@@ -198,7 +182,7 @@ class Whole:
             )
             notes = again_notes(side)
             self.audits[name] = fold([*self.audits[name], *(one for one in notes if one.count)])
-            self.unseen[name] = _both(self.unseen[name], c.unseen[name] or _all_seen(c, name))
+            self.unseen[name] += UnseenTally.of(c, name)
 
     def _add_ops(self, c: Analysis, stretch: I64) -> None:
         for key, sums in sums_of(c).items():
@@ -207,24 +191,8 @@ class Whole:
             more = Sketch.of(c.parts.ns(name))
             self.parts[name] = Sketch.merge([self.parts[name], more]) if name in self.parts else more
         self.slowest.add(c, stretch)
-        self.clocks.add(c.clock)
+        self.clocks += ClockTally.of(c.clock)
         self.audit = fold([*self.audit, *(one for one in pair_notes(c) if one.code not in _OF_A_PAIR)])
-
-    def _add_tcp(self, c: Analysis, transport: list[model.Transport] | None, stretch: I64) -> None:
-        charges = charge_rows(c)
-        known = self.transport is not None and transport is not None
-        self.transport = joined(self.transport or (), transport or ()) if known else None
-        if charges is None or self.charges is None:
-            self.charges = None
-        else:
-            for one in charges:
-                sums = self.charges.setdefault((one.part, one.cause), [0, 0.0])
-                sums[0] += one.ops
-                sums[1] += one.total_ms
-                self.slow_charges[one.part, one.cause] |= dict.fromkeys(np.unique(stretch).tolist(), one.slowest_ms)
-        outcomes = outcomes_of({}, c.client, c.tried_again, c.recoveries)
-        self.tried_again = fold([*self.tried_again, *outcomes.tried_again])
-        self.recoveries = [*self.recoveries, *outcomes.recoveries][:_MOST_RECOVERIES]
 
     def _judge(
         self,
@@ -269,18 +237,3 @@ class Whole:
         self.runs.append(now)
         if len(self.runs) > _MOST_RUNS:
             self.runs = [Judgement.merge(self.runs[at : at + 2]) for at in range(0, len(self.runs), 2)]
-
-
-def _all_seen(c: Analysis, name: str) -> Unseen:
-    """Of a window of which no more is known than it shows: the share of what is not shown is of all windows."""
-    ops = (c.server if name == "server" else c.client).ops
-    rows = np.flatnonzero(c.compared(name))
-    took_ns = ops.t2[rows] - ops.t1[rows] if name == "server" else ops.t3[rows] - ops.t0[rows]
-    return Unseen(len(rows), float(took_ns.sum()), 0, 0, 0, 0.0, 0.0)
-
-
-def _both(one: Unseen | None, other: Unseen) -> Unseen:
-    if one is None:
-        return other
-    fields = (field.name for field in dataclasses.fields(Unseen))
-    return Unseen(**{name: getattr(one, name) + getattr(other, name) for name in fields})

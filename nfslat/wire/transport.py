@@ -82,6 +82,7 @@ class Delivery(NamedTuple):
     arrived_packets: int  # all that the receiver's capture has, copies left out
     sent_gaps: tuple[int, int]  # ranges of data that were acknowledged, but are not in the sender's capture, and bytes
     arrived_gaps: tuple[int, int]  # the same of the receiver's
+    segment_size: int | None  # the most bytes that a segment had as it was sent; None where no SYN showed it
     caveats: frozenset[Caveat]
 
     @property
@@ -294,7 +295,8 @@ def _delivery(
     if is_ipv6 and sent_again.packets + arrived_again.packets:
         caveats.add(Caveat.COPIES_UNKNOWN)
     missing = sent_again.bytes - arrived_again.bytes
-    missing_segments = _missing_segments(sent_again, arrived_again, sent_parts)
+    segment_size = max((part.segment_size for part in sent_parts if part.segment_size is not None), default=None)
+    segments = missing_segments(sent_again, arrived_again, segment_size)
     return Delivery(
         server_conn=conns[0],
         client_conn=conns[1],
@@ -305,29 +307,29 @@ def _delivery(
         arrived_again=arrived_again,
         arrived_late=arrived_late,
         lost_bytes=max(missing, 0),
-        lost_segments=None if missing_segments is None else max(missing_segments, 0),
+        lost_segments=None if segments is None else max(segments, 0),
         surplus_bytes=max(-missing, 0),
-        surplus_segments=None if missing_segments is None else max(-missing_segments, 0),
+        surplus_segments=None if segments is None else max(-segments, 0),
         sent_copies=sender.total("duplicates", sent),
         arrived_copies=receiver.total("duplicates", arrived),
         arrived_packets=receiver.total("packets", arrived),
         sent_gaps=(sender.total("lost_ranges", sent), sender.total("lost_bytes", sent)),
         arrived_gaps=(receiver.total("lost_ranges", arrived), receiver.total("lost_bytes", arrived)),
+        segment_size=segment_size,
         caveats=frozenset(caveats),
     )
 
 
-def _missing_segments(sent_again: Amount, arrived_again: Amount, parts: Iterable[_Part]) -> int | None:
+def missing_segments(sent_again: Amount, arrived_again: Amount, segment_size: int | None) -> int | None:
     """Segments that were sent again less those that arrived again: none without bytes, and enough for those."""
     missing = sent_again.bytes - arrived_again.bytes
     if not missing:
         return 0
-    sizes = [part.segment_size for part in parts if part.segment_size is not None]
-    if sent_again.segments is None or arrived_again.segments is None or not sizes:
+    if sent_again.segments is None or arrived_again.segments is None or segment_size is None:
         return None
     # Segments may be put together on the way, or cut up: their bytes stay the same.
     sign = 1 if missing > 0 else -1
-    return sign * max(sign * (sent_again.segments - arrived_again.segments), -(-abs(missing) // max(sizes)))
+    return sign * max(sign * (sent_again.segments - arrived_again.segments), -(-abs(missing) // segment_size))
 
 
 def _whole(side: _Side, rows: Iterable[int]) -> list[_Part]:

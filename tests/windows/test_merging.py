@@ -1,4 +1,4 @@
-"""What is kept of windows, and how it becomes one: sums, the slowest ops, gaps, clocks, causes."""
+"""What is kept of windows, and how it becomes one: sums, the slowest ops, gaps, causes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from nfslat.findings.diagnosis import Diagnosis, Evidence
 from nfslat.findings.layers import Layers
 from nfslat.findings.verdict import Ground
 from nfslat.model.tables import I64, Matched
-from nfslat.windows import clocks, gaps
+from nfslat.windows import gaps
 from nfslat.windows.fold import RULES, check, fold, folded, weighted
 from nfslat.windows.judged import Judgement, told
 from nfslat.windows.slowest import CLIENT, ORDER, STRETCH, Slowest
@@ -37,48 +37,22 @@ def test_a_field_without_a_rule_is_refused() -> None:
     """So that none is lost without a word."""
 
     @dataclasses.dataclass(frozen=True)
-    class More(model.TcpAmount):
+    class More(model.AuditNote):
         new: int = 0
 
-    RULES[More] = RULES[model.TcpAmount]
+    RULES[More] = RULES[model.AuditNote]
     try:
         with pytest.raises(TypeError, match="new"):
-            folded([More(1, 1, 1), More(2, 2, 2)])
+            folded([More("a", "info", "", 1), More("a", "info", "", 2)])
     finally:
         del RULES[More]
 
 
-def _way(client: str, lost: int | None, bytes_so_far: int, *caveats: str) -> model.Transport:
-    none = model.TcpAmount(0, None if lost is None else 0, 0)
-    return model.Transport(
-        client=client,
-        server="s:2049",
-        way="call",
-        bytes=bytes_so_far,
-        sent_again=model.TcpAmount(lost or 0, lost, 10 * (lost or 0)),
-        arrived_again=none,
-        arrived_late=none,
-        lost_bytes=10 * (lost or 0),
-        lost_segments=lost,
-        ops_hit=lost or 0,
-        caveats=list(caveats),
-    )
-
-
-def test_what_tcp_did_is_added_up() -> None:
-    """Losses of a connection are those of all windows, its bytes those of the last; what is not known stays so."""
-    a, b = fold([_way("a", 2, 100, "partial"), _way("b", None, 5), _way("a", 3, 250), _way("b", 1, 9)])
-    assert (a.lost_segments, a.lost_bytes, a.sent_again.packets, a.bytes, a.caveats) == (5, 50, 5, 250, ["partial"])
-    assert (b.lost_segments, b.lost_bytes, b.bytes) == (None, 10, 9)
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9), st.integers(0, 99)), max_size=30), st.integers(0, 30)
-)
-def test_folding_may_be_done_in_steps(rows: list[tuple[str, int, int]], cut: int) -> None:
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9)), max_size=30), st.integers(0, 30))
+def test_folding_may_be_done_in_steps(rows: list[tuple[str, int]], cut: int) -> None:
     """Window by window, or all at once: the same."""
-    ways = [_way(*row) for row in rows]
-    assert fold([*fold(ways[:cut]), *ways[cut:]]) == fold(ways)
+    notes = [model.AuditNote(code, "info", code, count) for code, count in rows]
+    assert fold([*fold(notes[:cut]), *notes[cut:]]) == fold(notes)
 
 
 def test_a_mean_is_of_what_is_known() -> None:
@@ -200,84 +174,6 @@ def test_calls_that_are_missing_are_those_of_the_whole(seed: int, gaps_of: gaps.
     gaps_of.end()
     assert int(gaps_of.found.sum()) == pytest.approx(int(whole.sum()), abs=3)
     assert told + int(gaps_of.told(1).sum()) >= int(gaps_of.found.sum())
-
-
-def _known(
-    t_s: float,
-    low_ms: float,
-    high_ms: float,
-    steps: tuple[Any, ...] = (),
-    *,
-    drift: tuple[float, float] = (-1e-6, 1e-6),
-) -> Any:
-    """A clock of a window, as much of it as is looked at."""
-    main = SimpleNamespace(
-        t_ns=int(t_s * S),
-        theta_ns=int((low_ms + high_ms) / 2 * 1e6),
-        bounds_at=lambda _: (int(low_ms * 1e6), int(high_ms * 1e6)),
-        slope=sum(drift) / 2,
-        lines=SimpleNamespace(steepness=drift),
-    )
-    return SimpleNamespace(
-        fits=True, main=main, steps=steps, rate_changes=0, messages=10, contradicting=1, worst_error_ns=5
-    )
-
-
-def test_one_clock_of_many_windows() -> None:
-    """theta is that of the window which knows it best; the drift is from the first to the last; counts are added."""
-    found = clocks.Clocks()
-    for at in range(11):
-        width = 0.01 if at == 4 else 0.1
-        found.add(_known(100 * at, 7 + 0.005 * at - width, 7 + 0.005 * at + width))
-    clock = found.report()
-    assert clock.theta_ms == pytest.approx(7.02)
-    assert clock.drift_ppm == 0.0  # 0.05 ms in 1000 s lie within the bounds
-    assert clock.drift_bound_ppm == pytest.approx((-0.15, 0.25), abs=1e-4)
-    assert (clock.messages, clock.contradicting, clock.steps) == (110, 11, [])
-
-
-def test_a_drift_that_only_many_windows_show() -> None:
-    """0.5 ppm, of which no single window knows."""
-    found = clocks.Clocks()
-    for at in range(11):
-        found.add(_known(1000 * at, 7 + 0.5 * at - 0.1, 7 + 0.5 * at + 0.1))
-    assert found.report().drift_ppm == pytest.approx(0.5)
-    assert found.report().drifts
-
-
-def test_a_clock_that_is_set_between_two_windows() -> None:
-    """No drift makes up for it, so that it is a step; the drift is of what came behind it."""
-    found = clocks.Clocks()
-    for at, theta in enumerate([7, 7, 7, 3007, 3007]):
-        found.add(_known(10 * at, theta - 0.1, theta + 0.1))
-    clock = found.report()
-    assert [(step.ms, step.within_ms) for step in clock.steps] == [(3000.0, 10_000.0)]
-    assert clock.drift_ppm == 0.0
-
-
-def test_the_drift_of_one_window() -> None:
-    """A single one, or one behind a step, tells of it by itself."""
-    found = clocks.Clocks()
-    found.add(_known(0, 6, 8, drift=(2e-6, 4e-6)))
-    assert found.report().drift_ppm == pytest.approx(3)
-    assert found.report().drift_bound_ppm == pytest.approx((2, 4))
-
-
-def test_a_clock_that_drifts_fast_is_not_set() -> None:
-    """5000 ppm within each window are no step between two."""
-    found = clocks.Clocks()
-    for at in range(3):
-        found.add(_known(2 * at, 10 * at - 1, 10 * at + 1, drift=(4e-3, 6e-3)))
-    assert found.report().steps == []
-    assert found.report().drift_ppm == pytest.approx(5000)
-
-
-def test_no_clock_where_a_window_fits_none() -> None:
-    """Then nothing is said of any."""
-    found = clocks.Clocks()
-    found.add(_known(0, 1, 2))
-    found.add(SimpleNamespace(fits=False, rate_changes=0, messages=4, contradicting=4))
-    assert (found.report().fits, found.report().theta_ms, found.report().messages) == (False, None, 14)
 
 
 def _judged(number: int, ops: int, *causes: Diagnosis, ms: float = 10.0) -> Judgement:

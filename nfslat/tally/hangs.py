@@ -1,10 +1,11 @@
-"""A `Side`, or a `Correlation`, and filters -> the rows of the report on connections that hang, the longest first."""
+"""Connections that hang, of one capture or of two that are compared."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from nfslat.wire.arrivals import Arrival, AtOneEnd, arrival
 from nfslat.wire.hanging import hanging, to_server, unanswered, until
 from nfslat.wire.transport import knows_tcp
 
-_MOST = 10_000  # that are listed
+MOST_HANGS = 10_000  # that are listed
 _CUT = {
     Cut.NOTHING: "nothing",
     Cut.OWN_RESET: "own-reset",
@@ -29,32 +30,57 @@ _CUT = {
 }
 
 
-def hangs_of_one(side: Side, filters: Filters) -> list[model.Hang] | None:
-    """Of one capture by itself; None where its engine does not say what TCP did."""
-    if not knows_tcp(side.decoded):
-        return None
-    own = _End.of("capture", side)
-    rows = [row for row in own.rows if own.is_asked_for(row, filters, side.decoded.first_ns, 0)]
-    return listed(own.hang(row, None) for row in rows)
+@dataclass(frozen=True)
+class HangTally:
+    """What hangs, what still does first and the longest first; None where an engine does not say what TCP did."""
 
+    hangs: Sequence[model.Hang] | None = ()
 
-def hangs_of_two(c: Correlation, filters: Filters) -> list[model.Hang] | None:
-    """Of hosts that are compared; of a connection that both captures show each end's are taken from its own."""
-    server, client = _End.of("server", c.server), _End.of("client", c.client)
-    if not (knows_tcp(server.side) and knows_tcp(client.side)):
-        return None
-    links = c.matching.links
-    # About: tries are far from each other.
-    ahead_ns = c.clock.segments[-1].theta_ns if c.clock.fits else c.clock.rough_ns
-    return listed(
-        own.hang(row, came)
-        for own, other, of_both, ahead in (
-            (server, client, (links.server, links.client), -ahead_ns),
-            (client, server, (links.client, links.server), ahead_ns),
+    @classmethod
+    def empty(cls) -> Self:
+        """The tally of no block at all."""
+        return cls()
+
+    @classmethod
+    def of(cls, c: Side | Correlation, filters: Filters) -> Self:
+        """What hangs in one capture, or in two; of a connection that both show each end's are taken from its own."""
+        if isinstance(c, Side):
+            own = _End.of("capture", c)
+            if not knows_tcp(own.side):
+                return cls(None)
+            rows = [row for row in own.rows if own.is_asked_for(row, filters, own.side.first_ns, 0)]
+            return cls(_listed(own.hang(row, None) for row in rows))
+        server, client = _End.of("server", c.server), _End.of("client", c.client)
+        if not (knows_tcp(server.side) and knows_tcp(client.side)):
+            return cls(None)
+        links = c.matching.links
+        # About: tries are far from each other.
+        ahead_ns = c.clock.segments[-1].theta_ns if c.clock.fits else c.clock.rough_ns
+        return cls(
+            _listed(
+                own.hang(row, came)
+                for own, other, of_both, ahead in (
+                    (server, client, (links.server, links.client), -ahead_ns),
+                    (client, server, (links.client, links.server), ahead_ns),
+                )
+                for row, came in _of_end(own, other, of_both, ahead)
+                if own.is_asked_for(row, filters, client.side.first_ns, ahead if own is server else 0)
+            )
         )
-        for row, came in _of_end(own, other, of_both, ahead)
-        if own.is_asked_for(row, filters, client.side.first_ns, ahead if own is server else 0)
-    )
+
+    def __add__(self, later: Self) -> Self:
+        """This one, and a later block's."""
+        if self.hangs is None or later.hangs is None:
+            return type(self)(None)
+        return type(self)(_listed([*self.hangs, *later.hangs]))
+
+    def rows(self) -> list[model.Hang] | None:
+        """A row for each that is listed."""
+        return None if self.hangs is None else list(self.hangs)
+
+
+def _listed(hangs: Iterable[model.Hang]) -> tuple[model.Hang, ...]:
+    return tuple(sorted(hangs, key=lambda hang: (hang.cut != "nothing", -hang.ms))[:MOST_HANGS])
 
 
 def _of_end(own: _End, other: _End, links: tuple[I32, I32], ahead_ns: int) -> Iterator[tuple[int, Arrival | None]]:
@@ -69,11 +95,6 @@ def _of_end(own: _End, other: _End, links: tuple[I32, I32], ahead_ns: int) -> It
             way = _way(own, other, row, links) if is_linked else None
             is_known = way is not None if is_linked else ends <= shown
             yield row, arrival(own.at, row, other.at, way, ahead_ns) if is_known else None
-
-
-def listed(found: Iterable[model.Hang]) -> list[model.Hang]:
-    """Those that hang still come first."""
-    return sorted(found, key=lambda one: (one.cut != "nothing", -one.ms))[:_MOST]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,8 +131,8 @@ class _End:
 
     @cached_property
     def to_server(self) -> list[int]:
-        found: list[int] = to_server(self.side).tolist()
-        return found
+        ways: list[int] = to_server(self.side).tolist()
+        return ways
 
     def waiter(self, row: int) -> str:
         """Whose end waits."""
