@@ -37,7 +37,7 @@ from nfslat.figures.pictures.flying import flying, limit_of_client
 from nfslat.figures.pictures.path import spread
 from nfslat.figures.pictures.pieces import pieces_of
 from nfslat.figures.pictures.tallies import MEASURES, Tallies
-from nfslat.figures.stats import summary_of
+from nfslat.tally.stats import summary_of
 from nfslat.figures.wireshark import of_side
 from nfslat.model.causes import LOSSES
 from nfslat.model.details import TcpEvent

@@ -30,7 +30,7 @@ from nfslat.figures import pivots as summarize_pivots
 from nfslat.figures.intervals import intervals_of
 from nfslat.figures.matched import matched_ops
 from nfslat.figures.pivots import BY, pivot_of
-from nfslat.figures.stats import summary_of
+from nfslat.tally.stats import summary_of
 from nfslat.match.match import match
 from nfslat.model.details import Callers, Details, Slots, no_details
 from nfslat.model.protocol import NULL, NULL32

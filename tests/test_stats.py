@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfslat.figures.stats import histogram, slowest, summary_of
+from nfslat.tally.stats import histogram, slowest, summary_of
 from nfslat.model.tables import I64
 
 US, MS = 1000, 1_000_000

@@ -7,12 +7,12 @@ from collections import Counter
 import numpy as np
 
 from nfslat.answer import model
-from nfslat.figures.stats import slowest
 from nfslat.findings.facts import DelayedAcks, HostPauses, Rate, Stalls
 from nfslat.model.causes import Cause
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms, utc
 from nfslat.results import Analysis
+from nfslat.tally.stats import slowest
 from nfslat.wire.charges.analysis import Charged, Sum
 from nfslat.wire.charges.hosts import Pause
 from nfslat.wire.charges.places import AFTER, BEFORE, PLACES

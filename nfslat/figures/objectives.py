@@ -11,9 +11,9 @@ import numpy as np
 from nfslat.answer.model import Objective
 from nfslat.errors import UsageError
 from nfslat.evidence.known import Known
-from nfslat.figures.stats import summary_of
 from nfslat.results import Analysis
 from nfslat.select import parse_ops
+from nfslat.tally.stats import summary_of
 
 _FORM = r"(?:(?P<op>[A-Za-z0-9_-]+?)(?:\.(?P<figure>mean|p50|p95|p99|max))?)=(?P<value>\d+(?:\.\d+)?)(?P<unit>us|ms|s)?"
 _MS = {None: 1.0, "us": 1e-3, "ms": 1.0, "s": 1e3}

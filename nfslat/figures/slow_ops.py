@@ -9,7 +9,6 @@ import numpy as np
 
 from nfslat.figures.late_calls import late_beside_ms
 from nfslat.figures.matched import in_thread_ns, unstable_writes
-from nfslat.figures.stats import slowest
 from nfslat.findings.facts import SlowOps
 from nfslat.inflight.coming import coming, meanwhile
 from nfslat.inflight.split import APART, FEWEST, slow_from
@@ -18,6 +17,7 @@ from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_S, to_ms, utc
 from nfslat.results import Analysis
 from nfslat.select import op_labels
+from nfslat.tally.stats import slowest
 
 _SOME = 0.1  # of the time in the server: operations that take less are not looked at
 _LEAST_NS, _OF_ALL = 1_000_000, 0.05  # where longer ones make less of the time, none is said to be slow

@@ -9,9 +9,9 @@ import numpy as np
 from nfslat.answer.figures import Summary
 from nfslat.answer.model import Report
 from nfslat.decompose import srt_ns
-from nfslat.figures.stats import summary_of
 from nfslat.model.tables import Ops
 from nfslat.model.units import NS_PER_S, iso, unix_s
+from nfslat.tally.stats import summary_of
 from nfslat.windows.alone import of_clients
 from nfslat.windows.pairs import Pair
 

@@ -19,7 +19,6 @@ from nfslat.decode.tools import Tools
 from nfslat.decompose import client_srt_ns
 from nfslat.errors import InputError
 from nfslat.figures.op_view import OpView, Sent, SideView, place
-from nfslat.figures.stats import longest
 from nfslat.figures.wireshark import between, in_filter, named_frames
 from nfslat.model.decoded import Reassembly
 from nfslat.model.protocol import NULL
@@ -31,6 +30,7 @@ from nfslat.packets.timeline import timeline, title
 from nfslat.report.text_layout import shorten, wrap
 from nfslat.results import Correlation, Side
 from nfslat.select import REASONS, is_reverse, op_labels
+from nfslat.tally.stats import longest
 
 _WHY_MISSED = {
     Miss.OUTSIDE_OVERLAP: "the other capture was not running then",

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.figures.stats import summary_of
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I8, I32, I64, Bool, endpoint
+from nfslat.tally.stats import summary_of
 from nfslat.tcp.packets import PSH, Kind, Packets, Talk
 from nfslat.tcp.stream import Stream
 

@@ -11,11 +11,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from nfslat.figures.stats import summary_of
 from nfslat.model.causes import Cause, code
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, endpoint
 from nfslat.model.units import NS_PER_MS, to_ms
+from nfslat.tally.stats import summary_of
 from nfslat.tcp.delayed import by_timer, timers_ms
 from nfslat.tcp.floors import Samples
 from nfslat.tcp.packets import SYN, Talk

@@ -30,7 +30,7 @@ from made_summaries import (
 from verdicts import blames
 
 from nfslat.answer.model import NextStep, ServerInFlight
-from nfslat.figures.sketch import RELATIVE_ERROR
+from nfslat.tally.sketch import RELATIVE_ERROR
 from nfslat.findings.catalogue import row
 from nfslat.fleet.compare.cells import OpClass
 from nfslat.fleet.compare.compare import Compared, compare

@@ -24,7 +24,7 @@ from nfslat import api
 from nfslat.answer import model
 from nfslat.cli.main import main
 from nfslat.errors import InputError, UsageError
-from nfslat.figures.sketch import RELATIVE_ERROR
+from nfslat.tally.sketch import RELATIVE_ERROR
 from nfslat.model.units import NS_PER_S
 from nfslat.select import make_filters
 from nfslat.windows import large
