@@ -37,7 +37,6 @@ from nfslat.figures.pictures.flying import flying, limit_of_client
 from nfslat.figures.pictures.path import spread
 from nfslat.figures.pictures.pieces import pieces_of
 from nfslat.figures.pictures.tallies import MEASURES, Tallies
-from nfslat.tally.stats import summary_of
 from nfslat.figures.wireshark import of_side
 from nfslat.model.causes import LOSSES
 from nfslat.model.details import TcpEvent
@@ -45,6 +44,7 @@ from nfslat.model.tables import I64
 from nfslat.packets import show
 from nfslat.results import Analysis, Correlation
 from nfslat.select import Filters
+from nfslat.tally.stats import summary_of
 
 TOOL = model.Tool("", "", "", "nfslat")
 _MOST_BYTES = 300_000

@@ -30,7 +30,6 @@ from nfslat.figures import pivots as summarize_pivots
 from nfslat.figures.intervals import intervals_of
 from nfslat.figures.matched import matched_ops
 from nfslat.figures.pivots import BY, pivot_of
-from nfslat.tally.stats import summary_of
 from nfslat.match.match import match
 from nfslat.model.details import Callers, Details, Slots, no_details
 from nfslat.model.protocol import NULL, NULL32
@@ -39,6 +38,7 @@ from nfslat.pipeline import analyse, decompose
 from nfslat.report.sections.all import blocks
 from nfslat.report.text_writer import write
 from nfslat.results import Analysis, Side
+from nfslat.tally.stats import summary_of
 
 ALWAYS = (-(1 << 62), 1 << 62)
 MS = 1_000_000

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfslat.tally.stats import histogram, slowest, summary_of
 from nfslat.model.tables import I64
+from nfslat.tally.stats import histogram, slowest, summary_of
 
 US, MS = 1000, 1_000_000
 ANY = st.lists(st.integers(-(1 << 63), (1 << 63) - 1), max_size=30)

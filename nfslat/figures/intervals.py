@@ -10,6 +10,7 @@ import numpy as np
 from nfslat.answer.pivots import IntervalRow, Intervals
 from nfslat.errors import UsageError
 from nfslat.figures.matched import begins_ns
+from nfslat.model.blocks import distinct
 from nfslat.model.protocol import NFS, NULL, program_name
 from nfslat.model.tables import I16
 from nfslat.model.units import NS_PER_S, iso, to_ms, to_s
@@ -42,11 +43,14 @@ def intervals_of(c: Analysis, seconds: float) -> Intervals:
     if intervals > MOST_ROWS:
         raise _too_many(seconds, intervals, int(begins.max()) - first_ns, len(names))
     interval = (begins - first_ns) // width_ns
-    cells, number = np.unique(interval * len(names) + of_op, return_inverse=True)
+    number = interval * len(names) + of_op
+    cells = distinct(number, intervals * len(names))
     rows = intervals + len(cells)
     if rows > MOST_ROWS:
         raise _too_many(seconds, rows, int(begins.max()) - first_ns, len(names))
-    key = Grouping(number.astype(np.int32), [divmod(cell, len(names)) for cell in cells.tolist()])
+    place = np.zeros(intervals * len(names), dtype=np.int32)
+    place[cells] = np.arange(len(cells), dtype=np.int32)
+    key = Grouping(place[number], [divmod(cell, len(names)) for cell in cells.tolist()])
     by_op = OpSums.of(OpColumns.of(c), key, (TIMES, WAITS, MOVED), (CLIENT,))
     ops_of: dict[int, list[OpFigures]] = {}
     for row in by_op.rows():
@@ -73,10 +77,10 @@ def _row(row: OpFigures | None, begin: str, begin_s: float, op: str, seconds: fl
         ops=ops,
         ops_per_s=ops / seconds,
         bytes=moved,
-        without_size=0 if row is None else row.sums["without_size"],
+        without_size=0 if row is None else row.sum("without_size"),
         kb_per_s=None if kb is None else kb / seconds,
         kb_per_op=None if kb is None or not ops else kb / ops,
-        retrans=0 if row is None else row.sums["again"],
+        retrans=0 if row is None else row.sum("again"),
         client_ms=None if row is None else row.mean_ms(CLIENT),
         client_p99_ms=None if p99_ns is None else to_ms(p99_ns),
         server_ms=None if row is None else row.mean_ms(SERVER),

@@ -91,7 +91,7 @@ def _rows(c: Analysis, groups: _Groups, kept: I64) -> list[PivotRow]:
             key=label,
             ops=row.count,
             bytes=row.bytes,
-            without_size=row.sums["without_size"],
+            without_size=row.sum("without_size"),
             mb_per_s=None if row.bytes is None or not lasts_s else row.bytes / _MB / lasts_s,
             client_ms=row.summary(CLIENT),
             server_ms=row.summary(SERVER),

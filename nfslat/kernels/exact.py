@@ -34,7 +34,10 @@ def largest_magnitude(values: I64) -> int:
 def exact_sums(groups: npt.NDArray[np.integer[Any]], values: npt.NDArray[Any], count: int) -> Sums:
     """The sum of `values` (integers, or booleans) in each of `count` groups. Of a block of at most 2^21 rows."""
     if values.dtype == np.bool_:
-        return np.bincount(groups[values], minlength=count)
+        some = np.count_nonzero(values)
+        if not some:
+            return np.zeros(count, dtype=np.int64)
+        return np.bincount(groups if some == len(values) else groups[values], minlength=count)
     most = largest_magnitude(values)
     if not most:
         return np.zeros(count, dtype=np.int64)

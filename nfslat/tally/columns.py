@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 
 from nfslat.clock.clock import Clock
+from nfslat.model.blocks import together
 from nfslat.model.protocol import DATA_OPS, NULL, NULL32
 from nfslat.model.tables import I32, I64, Bool, Ops
 from nfslat.results import Analysis
@@ -51,13 +52,15 @@ class OpColumns:
             rows=len(c.matched) if only is None else len(only),
             server_ns=lambda at: c.server_srt_ns[asked(at)],
             client_ns=lambda at: c.client_srt_ns[asked(at)],
-            wait_ns=(lambda at: load.queue_ns[c.matched.server[asked(at)]]) if load.tells else None,
+            wait_ns=(lambda at: load.queue_ns[together(c.matched.server[asked(at)])]) if load.tells else None,
             parts_ns=lambda at: c.parts.all_ns(_wide(asked(at))),
             resent_ns=None
             if waits is None or not fits
             else lambda at: [_of_rows(one, asked(at), len(c.matched)) for one in waits],
             sizes=lambda at: _sizes(c, asked(at), is_data),
-            again=lambda at: np.maximum(client.transmissions[c.matched.client[asked(at)]].astype(np.int64) - 1, 0),
+            again=lambda at: np.maximum(
+                client.transmissions[together(c.matched.client[asked(at)])].astype(np.int64) - 1, 0
+            ),
             clock=c.clock if fits else None,
             client=client,
             client_rows=lambda at: c.matched.client[asked(at)],
@@ -69,10 +72,12 @@ def _wide(at: At) -> slice | I64:
 
 
 def _sizes(c: Analysis, at: At, is_data: Bool) -> I64:
-    client, server = c.client.ops.size[c.matched.client[at]], c.server.ops.size[c.matched.server[at]]
-    known = np.where(client != NULL32, client, server)
-    sizes = np.where(known == NULL32, NULL, known.astype(np.int64))
-    return np.where(is_data[c.kind[at]], sizes, 0)
+    sizes = c.client.ops.size[together(c.matched.client[at])].astype(np.int64)
+    if len(holes := np.flatnonzero(sizes == NULL32)):
+        at_server = c.server.ops.size[c.matched.server[at][holes]].astype(np.int64)
+        sizes[holes] = np.where(at_server == NULL32, NULL, at_server)
+    sizes[~is_data.take(c.kind[at])] = 0
+    return sizes
 
 
 def _of_rows(waits: Waits, at: At, count: int) -> I64:

@@ -5,7 +5,7 @@ Sums are exact integers; percentiles are those of `nfslat.tally.durations`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -161,19 +161,12 @@ class OpSums:
 
     def rows(self) -> list[OpFigures]:
         """Figures of each group, in the order of `labels`."""
-        names = list(self.sums)
-        columns = [self.sums[name].tolist() for name in names]
-        errors: Iterable[int | None] = [None] * len(self.labels)
+        sums: dict[str, list[int]] = {name: column.tolist() for name, column in self.sums.items()}
+        errors: list[int | None] = [None] * len(self.labels)
         if self.errors is not None:
-            known = self.errors.known.tolist()
-            errors = [
-                ns if ops == count else None
-                for ns, ops, count in zip(self.errors.ns(), known, self.sums["ops"].tolist(), strict=True)
-            ]
-        return [
-            OpFigures(label, dict(zip(names, row, strict=True)), at, self.durations, error)
-            for at, (label, error, *row) in enumerate(zip(self.labels, errors, *columns, strict=True))
-        ]
+            known = zip(self.errors.ns(), self.errors.known.tolist(), sums["ops"], strict=True)
+            errors = [ns if ops == count else None for ns, ops, count in known]
+        return [OpFigures(label, sums, at, self.durations, errors[at]) for at, label in enumerate(self.labels)]
 
 
 def _sums(columns: OpColumns, key: Grouping[Hashable], what: Collection[str]) -> dict[str, Sums]:
@@ -203,22 +196,31 @@ class OpFigures:
     """Figures of a group, ms; None: not known. Sums of what was not asked for are no figures."""
 
     label: Any
-    sums: Mapping[str, int]
+    _sums: Mapping[str, Sequence[int]]  # by group
     _group: int
     _durations: Durations | None
     _error_ns: int | None  # how far a mean one-way time may be off
 
+    def sum(self, measure: str) -> int:
+        """One of the measures that were asked for, ns or a count."""
+        return self._sums[measure][self._group]
+
+    @property
+    def sums(self) -> dict[str, int]:
+        """By name, all of them."""
+        return {name: self.sum(name) for name in self._sums}
+
     @property
     def count(self) -> int:
         """Ops."""
-        return self.sums["ops"]
+        return self.sum("ops")
 
     def mean_ms(self, measure: str) -> float | None:
         """Of "client", "server" or "network"; None without ops."""
         return to_ms(self._sum_ns(measure) / self.count) if self.count else None
 
     def _sum_ns(self, side: str) -> int:
-        return self.sums["client_ns"] - self.sums["server_ns"] if side == NETWORK else self.sums[f"{side}_ns"]
+        return self.sum("client_ns") - self.sum("server_ns") if side == NETWORK else self.sum(f"{side}_ns")
 
     def summary(self, side: str) -> Summary | None:
         """Of the response times "client", "server", "network"; None without ops, and of a side that is not known."""
@@ -235,13 +237,13 @@ class OpFigures:
     @property
     def queue_ms(self) -> float | None:
         """Mean wait for a thread, over the ops that have one; None where too few loads of the server tell."""
-        told, waits = self.sums["told"], self.sums["waits"]
-        return to_ms(self.sums["wait_ns"] / waits) if waits and told >= _LEAST_TOLD * self.count else None
+        told, waits = self.sum("told"), self.sum("waits")
+        return to_ms(self.sum("wait_ns") / waits) if waits and told >= _LEAST_TOLD * self.count else None
 
     @property
     def bytes(self) -> int | None:
         """That READs asked for and WRITEs sent; None where the size of none of them was captured."""
-        return self.sums["bytes"] if self.sums["bytes"] or not self.sums["without_size"] else None
+        return self.sum("bytes") if self.sum("bytes") or not self.sum("without_size") else None
 
     @property
     def one_way_error_ms(self) -> float | None:
@@ -255,8 +257,8 @@ class OpFigures:
 
     def parts_with(self, error_ms: float | None) -> Parts:
         """The same, where `error_ms` is how far one-way times may be off."""
-        means = {name: to_ms(self.sums[name] / self.count) for name in (*PART_NAMES, *RESENT_NAMES)}
-        resent = {name: means[name] for name in RESENT_NAMES} if self.sums["resent_known"] == self.count else {}
+        means = {name: to_ms(self.sum(name) / self.count) for name in (*PART_NAMES, *RESENT_NAMES)}
+        resent = {name: means[name] for name in RESENT_NAMES} if self.sum("resent_known") == self.count else {}
         return Parts(
             call_send=means["call_send"],
             call_net=known_one_way(means["call_net"], error_ms),
@@ -279,7 +281,7 @@ class OpFigures:
             client_ms=client,
             server_ms=server,
             network_ms=network,
-            negative_network=self.sums["negative"],
+            negative_network=self.sum("negative"),
             parts_ms=self.parts if parts is None else parts,
             queue_ms=self.queue_ms,
         )

@@ -151,7 +151,7 @@ def _parts(whole: Whole, total: OpFigures) -> model.PartSummaries | None:
     error = None if total.one_way_error_ms is None else to_ms(whole.clocks.worst_error_ns)
     if times is None:
         return None
-    return part_summaries(lambda name: times.summary(name, 0, total.sums[name] / total.count), error)
+    return part_summaries(lambda name: times.summary(name, 0, total.sum(name) / total.count), error)
 
 
 def _slow_shares(columns: I64, *, by_time: bool) -> dict[int, float]:

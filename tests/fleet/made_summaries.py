@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from nfslat.answer.figures import Summary
-from nfslat.tally.keys import Grouping
-from nfslat.tally.ops import OpSums
-from nfslat.tally.sketch import Sketch
 from nfslat.fleet.compare.attributes import subnet_of
 from nfslat.fleet.compare.cells import OpClass, cells_of, columns_of
 from nfslat.fleet.compare.summary import BOTH, SERVER_ONLY, ClientSummary
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.model import Brief
 from nfslat.model.tables import I64
+from nfslat.tally.keys import Grouping
+from nfslat.tally.ops import OpSums
+from nfslat.tally.sketch import Sketch
 
 MS = 1_000_000
 BEGIN_NS = 1_700_000_000_000_000_000

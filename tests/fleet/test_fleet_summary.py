@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import nfslat
 from nfslat.answer import model
-from nfslat.tally.sketch import RELATIVE_ERROR, Sketch
 from nfslat.fleet.compare.attributes import subnet_of
 from nfslat.fleet.compare.cells import NO_SIZE, OpClass, cells_of
 from nfslat.fleet.compare.summary import ClientSummary, summarize, summarize_server_only
@@ -22,6 +21,7 @@ from nfslat.fleet.compare.windows import Windows
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.model.protocol import DATA_OPS
 from nfslat.results import Analysis
+from nfslat.tally.sketch import RELATIVE_ERROR, Sketch
 
 pytestmark = needs_native
 NAMES = ("client-slots", "packet-loss", "server-threads", "session-slots", "slow-network")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfslat.tally.sketch import RELATIVE_ERROR, Sketch
-from nfslat.tally.stats import summary_of
 from nfslat.kernels.order import ranked
 from nfslat.model.tables import I64
+from nfslat.tally.sketch import RELATIVE_ERROR, Sketch
+from nfslat.tally.stats import summary_of
 
 ANY = st.integers(-(1 << 63), (1 << 63) - 1)
 DURATION = st.one_of(st.integers(-1000, 1000), st.integers(1, 1 << 40), st.integers((1 << 53) - 9, 1 << 56), ANY)

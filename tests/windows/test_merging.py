@@ -16,7 +16,6 @@ from nfslat.decode.xid_gaps import Calls, missing_of
 from nfslat.findings.diagnosis import Diagnosis, Evidence
 from nfslat.findings.layers import Layers
 from nfslat.findings.verdict import Ground
-from nfslat.model.tables import I64
 from nfslat.windows import clocks, gaps
 from nfslat.windows.fold import RULES, check, fold, folded, weighted
 from nfslat.windows.judged import Judgement, told

@@ -24,9 +24,9 @@ from nfslat import api
 from nfslat.answer import model
 from nfslat.cli.main import main
 from nfslat.errors import InputError, UsageError
-from nfslat.tally.sketch import RELATIVE_ERROR
 from nfslat.model.units import NS_PER_S
 from nfslat.select import make_filters
+from nfslat.tally.sketch import RELATIVE_ERROR
 from nfslat.windows import large
 from nfslat.windows.run import short_of
 
