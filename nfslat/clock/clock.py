@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from nfslat.clock.envelope import Lines
-from nfslat.model.blocks import each_block, together
 from nfslat.model.tables import I32, I64, Bool, Matched, Ops
 
 
@@ -140,32 +139,6 @@ class Clock:
                 error = np.ceil(segment.errors_at(times[mask] - segment.t_ns))
                 out[mask] = np.maximum(out[mask], error)
         return out
-
-    def error_ns(self, client: Ops, client_rows: I32 | I64) -> int:
-        """How far a mean one-way figure over the ops in these of the client's rows may be off."""
-        starts = [segment.first_row for segment in self.segments[1:]]
-        middles = np.array([segment.t_ns for segment in self.segments])
-
-        def sums(at: slice) -> npt.NDArray[np.float64]:
-            rows = together(client_rows[at])
-            if not starts:
-                since_ns = [(times[rows] - middles[0]).sum() for times in (client.t0, client.t3)]
-                return np.array([[len(client_rows[at])], *([ns] for ns in since_ns)], dtype=np.float64)
-            number = np.searchsorted(starts, client_rows[at], side="right")
-            weights = (None, client.t0[rows] - middles[number], client.t3[rows] - middles[number])
-            return np.array([np.bincount(number, weights=w, minlength=len(middles)) for w in weights])
-
-        counts, *moments = np.sum(each_block(len(client_rows), sums), axis=0)
-        # theta is linear in time, so the mean of its errors is its error at the mean time: of calls, and of replies.
-        totals = [
-            sum(
-                count * float(segment.errors_at(ns / count)[0])
-                for segment, count, ns in zip(self.segments, counts.tolist(), since_ns.tolist(), strict=True)
-                if count
-            )
-            for since_ns in moments
-        ]
-        return int(np.ceil(max(totals) / max(len(client_rows), 1)))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from nfslat.answer.figures import Summary
 from nfslat.answer.model import MatchedRow, Report
+from nfslat.clock.one_way import mean_error_ns
 from nfslat.diff.statistics import SLICES, Sample
 from nfslat.figures.op_columns import CHARGED
 from nfslat.model.blocks import rank
@@ -201,7 +202,7 @@ def single_ops(c: Analysis) -> Single:
         of_network=of_network,
         causes=causes,
         moved={} if charges is None else {name: _charged(c, *of)[order] for name, of in _MOVED.items()},
-        one_way_error_ns=float(c.clock.error_ns(client, c.matched.client)) if c.clock.fits else 0.0,
+        one_way_error_ns=float(mean_error_ns(c.clock, client, c.matched.client)) if c.clock.fits else 0.0,
         inferred="" if c.inferred is None else c.inferred.side,
         inferred_error_ns=0.0 if c.inferred is None else float(c.inferred.mean_error_ns(c.matched.client)),
     )

@@ -11,13 +11,13 @@ from nfslat.answer import model
 from nfslat.decompose import srt_ns
 from nfslat.figures.audit.capture import capture_notes
 from nfslat.figures.audit.unseen import with_unseen
-from nfslat.figures.matched import Groups, Key, names_of
 from nfslat.model.blocks import filled
 from nfslat.model.protocol import program_name
 from nfslat.model.tables import I64
 from nfslat.model.units import iso, to_s
 from nfslat.results import Side
 from nfslat.select import Filters, excluded
+from nfslat.tally.keys import Key, by_operation, names_of
 from nfslat.tally.stats import histogram, summary_of
 
 
@@ -66,10 +66,11 @@ def durations_by_kind(side: Side, definition: str, role: str) -> Iterator[tuple[
     if not len(ops):
         return
     rows = None if kept.all() else np.flatnonzero(kept)
-    groups = Groups.of(ops.kinds, ops.kind if rows is None else ops.kind[rows])
-    order = groups.order if rows is None else rows[groups.order].astype(np.int32)
+    groups = by_operation(ops.kinds, ops.kind if rows is None else ops.kind[rows])
+    order, spans = groups.ordered(len(ops) if rows is None else len(rows))
+    order = order if rows is None else rows[order].astype(np.int32)
     durations = filled(len(order), np.int64, lambda at: srt_ns(ops, definition, role, order[at].astype(np.int64)))
-    for key, span in zip(groups.keys, groups.spans, strict=True):
+    for key, span in zip(groups.labels, spans, strict=True):
         yield key, durations[span]
 
 

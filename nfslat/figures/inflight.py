@@ -11,11 +11,12 @@ from nfslat.inflight.levels import Levels
 from nfslat.inflight.server import ServerLoad
 from nfslat.inflight.sessions import Session
 from nfslat.inflight.slots import Held, MountSlots, Slots
-from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64, Ops, endpoint
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis, Side
 from nfslat.select import client_ends
+from nfslat.tally.columns import OpColumns
+from nfslat.tally.ops import WAITS, OpSums
 
 _MOST_LEVELS = 512  # that are listed one by one
 
@@ -69,11 +70,10 @@ def queue_ms(c: Analysis, rows: slice | I32 | I64) -> float | None:
 
 def mean_queue_ms(load: ServerLoad, queue_ns: I64, rows: slice | I32 | I64) -> float | None:
     """Mean of one of the columns of `load`, over the ops in `rows` that have it."""
-    if load.threads.cannot or not load.is_whole:
-        return None
-    queue = queue_ns[rows]
-    known = queue[queue != NULL] if len(queue) and queue.min() == NULL else queue
-    return float(to_ms(known.mean())) if len(known) else None
+    waits = queue_ns[rows]
+    columns = OpColumns(len(waits), server_ns=waits.__getitem__, wait_ns=waits.__getitem__ if load.tells else None)
+    (row,) = OpSums.of(columns, what=(WAITS,)).rows()
+    return row.queue_ms
 
 
 def server_in_flight(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from nfslat.answer.model import MatchedRow
+from nfslat.clock.one_way import mean_error_ns
 from nfslat.figures.matched import in_thread_ns
 from nfslat.findings.facts import LONG_MS, STORAGE_OPS, WAKES, WAKES_OF_A_CHANGE, LateCalls
 from nfslat.model.causes import FROM_OUTSIDE, code
@@ -32,7 +33,7 @@ def late_ns(c: Analysis) -> I64 | None:
     late = c.charges.net_ns["call_net"] - c.charges.distance_ns("call_net")
     known = (rare.place == place("call_net")) & np.isin(rare.cause, [*map(code, FROM_OUTSIDE)])
     np.subtract.at(late, rare.row[known], rare.ns[known])
-    late -= c.clock.error_ns(c.client.ops, c.matched.client)
+    late -= mean_error_ns(c.clock, c.client.ops, c.matched.client)
     rows = np.flatnonzero(late >= _SILENT_NS)
     out = np.zeros(len(late), dtype=np.int64)
     if len(rows):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nfslat.clock.one_way import mean_error_ns
 from nfslat.decode.capture import Source
 from nfslat.decompose import PART_NAMES, ClientClock, ConstantOffset, Parts, client_srt_ns, server_srt_ns
 from nfslat.model.protocol import NULL, NULL32, op_name, program_name, version_name
@@ -117,7 +118,7 @@ def _clock_of(found: Correlation, server_row: int, client_row: int) -> tuple[Cli
     if found.clock.fits:
         begin_ns = client.t0[[client_row]]
         segment = found.clock.pieces(np.array([client_row]))[0][0]
-        error_ns = found.clock.error_ns(client, np.array([client_row]))
+        error_ns = mean_error_ns(found.clock, client, np.array([client_row]))
         return found.clock, segment.theta_at(int(begin_ns[0])), error_ns
     # What causality says for this op alone is the best to be had: theta cannot move far in it.
     low_ns = int(server.t3[server_row] - client.t3[client_row])

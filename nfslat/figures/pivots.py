@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.answer.model import Summary
 from nfslat.answer.pivots import Pivot, PivotRow
 from nfslat.errors import UsageError
-from nfslat.figures.inflight import queue_ms
 from nfslat.figures.matched import begins_ns
 from nfslat.figures.op_columns import COLUMNS, Block, Labels, Paths
-from nfslat.kernels.order import side_by_side
 from nfslat.model.blocks import filled
 from nfslat.model.protocol import DATA_OPS, NFS, NULL
 from nfslat.model.tables import I32, I64, Kind, endpoint
 from nfslat.model.units import NS_PER_S, iso, to_s
 from nfslat.results import Analysis
 from nfslat.select import op_labels
-from nfslat.tally.stats import summary_of
+from nfslat.tally.columns import OpColumns
+from nfslat.tally.durations import CLIENT, NETWORK, SERVER, SIDES
+from nfslat.tally.keys import Grouping
+from nfslat.tally.ops import MOVED, TIMES, WAITS, OpSums
 
 MOST_ROWS = 1000  # beyond them groups are put together
 NOT_KNOWN = "not known"
@@ -62,15 +62,9 @@ def pivot_of(c: Analysis, by: str, paths: Paths | None = None) -> Pivot:
 
 
 def sizes_of(c: Analysis) -> I64:
-    """Bytes that each matched op moves: what READ asks for, what WRITE sends, 0 for other operations; ``NULL`` where
-    neither capture shows the size."""
-    is_data = np.array([label in DATA_OPS for label in op_labels(c.client.ops.kinds)], dtype=np.bool_)
-    return np.where(is_data[c.kind], _column(c, Labels(c, None), None, "size_bytes"), 0)
-
-
-def known_bytes(total: int, without_size: int) -> int | None:
-    """Bytes of a group, where any of them were captured."""
-    return total if total or not without_size else None
+    """Bytes that each matched op moves, as `OpColumns.sizes`."""
+    sizes = OpColumns.of(c).sizes
+    return np.zeros(0, dtype=np.int64) if sizes is None else filled(len(c.matched), np.int64, sizes)
 
 
 def _kept(groups: _Groups, client_ns: I64) -> I64:
@@ -84,43 +78,30 @@ def _kept(groups: _Groups, client_ns: I64) -> I64:
 
 def _rows(c: Analysis, groups: _Groups, kept: I64) -> list[PivotRow]:
     """A row for each group of `kept`, and one for all others together."""
-    place = np.full(groups.count, len(kept), dtype=np.int32)
-    place[kept] = np.arange(len(kept), dtype=np.int32)
-    order, spans = side_by_side(len(c.matched), len(kept) + 1, lambda at: place[groups.of_op[at]])
-
-    def summaries(of_rows: Callable[[I64], I64]) -> list[Summary | None]:
-        values = filled(len(order), np.int64, lambda at: of_rows(order[at].astype(np.int64)))
-        return [summary_of(values[span]) if span.start < span.stop else None for span in spans]
-
-    client_ns, server_ns = c.client_srt_ns, c.server_srt_ns
-    client = summaries(lambda rows: client_ns[rows])
-    server = summaries(lambda rows: server_ns[rows])
-    network = summaries(lambda rows: client_ns[rows] - server_ns[rows])
-    sizes = sizes_of(c)[order]
     others = groups.count - len(kept)
     labels = [*map(groups.label, kept.tolist()), f"{others:,} others"]
-    seconds = [groups.each_s or _seconds(c)] * len(spans)
+    place = np.full(groups.count, len(kept), dtype=np.int32)
+    place[kept] = np.arange(len(kept), dtype=np.int32)
+    key = Grouping(filled(len(c.matched), np.int32, lambda at: place[groups.of_op[at]]), range(len(labels)))
+    seconds = [groups.each_s or _seconds(c)] * len(labels)
     if groups.each_s is not None:
         seconds[-1] = groups.each_s * others
-    rows = []
-    for at, span in enumerate(spans):
-        here = sizes[span]
-        without_size = int(np.count_nonzero(here == NULL))
-        moved = known_bytes(int(here[here != NULL].sum()), without_size)
-        rows.append(
-            PivotRow(
-                key=labels[at],
-                ops=span.stop - span.start,
-                bytes=moved,
-                without_size=without_size,
-                mb_per_s=None if moved is None or not seconds[at] else moved / _MB / seconds[at],
-                client_ms=client[at],
-                server_ms=server[at],
-                network_ms=network[at],
-                queue_ms=queue_ms(c, order[span]),
-            )
+    return [
+        PivotRow(
+            key=label,
+            ops=row.count,
+            bytes=row.bytes,
+            without_size=row.sum("without_size"),
+            mb_per_s=None if row.bytes is None or not lasts_s else row.bytes / _MB / lasts_s,
+            client_ms=row.summary(CLIENT),
+            server_ms=row.summary(SERVER),
+            network_ms=row.summary(NETWORK),
+            queue_ms=row.queue_ms,
         )
-    return rows
+        for label, lasts_s, row in zip(
+            labels, seconds, OpSums.of(OpColumns.of(c), key, (TIMES, WAITS, MOVED), SIDES).rows(), strict=True
+        )
+    ]
 
 
 def _seconds(c: Analysis) -> float:

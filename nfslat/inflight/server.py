@@ -40,6 +40,11 @@ class ServerLoad(NamedTuple):
     servers: int = 1  # whose ops have their waits here, each by its own threads; `threads` are those of the first
     is_whole: bool = True  # else there are more, of which the packets do not tell how long ops wait
 
+    @property
+    def tells(self) -> bool:
+        """Is a mean of the waits here one of all ops?"""
+        return self.is_whole and not self.threads.cannot
+
 
 def server_load(
     ops: Ops,

@@ -17,6 +17,7 @@ from nfslat.decode.windows import Window, Windows
 from nfslat.errors import InputError
 from nfslat.live.rows import SRT
 from nfslat.results import Analysis
+from nfslat.tally.durations import MOST_EXACT
 from nfslat.windows.counts import Counts
 from nfslat.windows.gaps import Gapped, Gaps, longer
 from nfslat.windows.pairs import Pair
@@ -96,6 +97,8 @@ class Kept:
         }
         whole = Whole(counts, self._stretches, _MOST_SLOW)
         whole.add(pair, c)
+        if whole.matched + sum(one.whole.matched for one in self._parts) > MOST_EXACT:
+            whole.keep_less()
         self._stretches = whole.stretches
         if self._parts:
             for one in self._parts[-1].whole.sides.values():

@@ -18,12 +18,12 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from nfslat.answer.contract import OUTCOMES
-from nfslat.figures.matched import Groups, names_of
 from nfslat.live.rows import Row
-from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_S
 from nfslat.results import Analysis
+from nfslat.tally.columns import OpColumns
+from nfslat.tally.keys import by_operation, names_of
 
 # Upper bounds, s: from a hit in a cache to a client that gives up.
 _BOUNDS_S = (1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -106,20 +106,20 @@ class _Sums:
             self._add_durations(c)
 
     def _add_durations(self, c: Analysis) -> None:
-        groups = Groups.of(c.client.ops.kinds, c.kind)
-        load = c.inflight.load
-        queue_ns = None if load.threads.cannot else load.queue_ns[c.matched.server]
-        for key, span in zip(groups.keys, groups.spans, strict=True):
+        columns = OpColumns.of(c)
+        groups = by_operation(c.client.ops.kinds, c.kind)
+        order, spans = groups.ordered(len(c.matched))
+        for key, span in zip(groups.labels, spans, strict=True):
             _, op, version = names_of(key)
-            rows = groups.order[span]
+            rows = order[span]
             client_ns, server_ns = c.client_srt_ns[rows], c.server_srt_ns[rows]
             self.histograms["nfslat_client_srt_seconds"][op, version].add(client_ns)
             self.histograms["nfslat_network_seconds"][op, version].add(client_ns - server_ns)
-            if queue_ns is not None:
-                known = queue_ns[rows] != NULL
-                waits_ns = queue_ns[rows][known]
-                self.histograms["nfslat_thread_wait_seconds"][op, version].add(waits_ns)
-                self.histograms["nfslat_in_thread_seconds"][op, version].add(server_ns[known] - waits_ns)
+            if columns.wait_ns is not None:
+                wait_ns = columns.wait_ns(rows)
+                known = wait_ns >= 0
+                self.histograms["nfslat_thread_wait_seconds"][op, version].add(wait_ns[known])
+                self.histograms["nfslat_in_thread_seconds"][op, version].add((server_ns - wait_ns)[known])
 
 
 class Metrics(Collector):

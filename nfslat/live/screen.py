@@ -20,12 +20,12 @@ from textual.widgets import Footer, Static
 
 from nfslat.answer.words import ms
 from nfslat.errors import NfslatError
-from nfslat.figures.matched import keys_of, names_of
 from nfslat.live.rows import Row
 from nfslat.live.text import HEADINGS, Run, answer_of, behind_of, cells_of, clock
 from nfslat.live.watch import Stretch
 from nfslat.model.units import NS_PER_MS, iso
 from nfslat.results import Analysis
+from nfslat.tally.keys import keys_of, names_of
 
 _KEPT = 1000  # stretches, findings
 _SLOWEST = 20  # operations that are kept, of all stretches

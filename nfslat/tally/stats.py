@@ -13,7 +13,7 @@ from nfslat.model.blocks import each_block, rank
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_US, to_ms
 
-_PERCENTILES = (50, 95, 99)
+PERCENTILES = (50, 95, 99)
 _MANTISSA_BITS, _EXPONENT_OF_HALF = 52, 1022  # of a float64
 
 # The labels of the 2013 article, which its readers know: milliseconds up to 65m, then seconds, one leading digit.
@@ -33,13 +33,20 @@ def summary_of(durations_ns: I64) -> Summary:
 
     Raises ``ValueError`` for an empty population.
     """
-    rows = len(durations_ns)
-    if not rows:
+    if not len(durations_ns):
         raise ValueError("no durations, no summary")
-    p50, p95, p99, most = ranks(durations_ns, [*(rank(rows, percent) for percent in _PERCENTILES), rows - 1])
+    p50, p95, p99, most = percentiles(durations_ns)
     return Summary(
         mean=float(to_ms(durations_ns.mean())), p50=to_ms(p50), p95=to_ms(p95), p99=to_ms(p99), max=to_ms(most)
     )
+
+
+def percentiles(durations_ns: I64) -> list[int]:
+    """`PERCENTILES`, and the longest, each as it was measured. Raises ``ValueError`` where there are none."""
+    rows = len(durations_ns)
+    if not rows:
+        raise ValueError("no durations, no percentiles")
+    return ranks(durations_ns, [*(rank(rows, percent) for percent in PERCENTILES), rows - 1])
 
 
 def histogram(durations_ns: I64) -> list[Bucket]:

@@ -19,15 +19,15 @@ from nfslat.decode import merge
 from nfslat.decode.capture import Source
 from nfslat.decode.in_line import counts_of
 from nfslat.figures.captures import capture_of, durations_by_kind
-from nfslat.figures.matched import Key, names_of
-from nfslat.figures.sketch import Sketch
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Tcp, no_details
 from nfslat.model.protocol import program_name
 from nfslat.model.tables import I8, I64, Connection, State
 from nfslat.results import Side
 from nfslat.select import Filters, excluded, select
+from nfslat.tally.keys import Key, names_of
 from nfslat.tally.outcomes import OutcomeTally
+from nfslat.tally.sketch import Sketch
 from nfslat.tally.stats import added, histogram
 from nfslat.windows.gaps import longer
 

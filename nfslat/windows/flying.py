@@ -18,7 +18,6 @@ from nfslat.model.tables import I64
 from nfslat.results import Analysis
 from nfslat.windows.fold import fold
 from nfslat.windows.gaps import longer
-from nfslat.windows.sums import Sums
 
 _SIDES = ("server", "client")
 _ADDED = ("held", "unseen_first")  # of the server, what is counted
@@ -121,12 +120,12 @@ class Flying:
         for mean, more in zip((*self._queue_range, self._waiting), (*other._queue_range, other._waiting), strict=True):
             mean.join(more)
 
-    def report(self, total: Sums, server_ms: float) -> model.InFlight | None:
-        """Of all ops; `server_ms` is their mean at the server. None where there is none."""
+    def report(self, queue_ms: float | None, server_ms: float) -> model.InFlight | None:
+        """Of all ops; `server_ms` is their mean at the server, `queue_ms` their mean wait for a thread. None where
+        there are none."""
         if self._client is None:
             return None
         at_server, at_client = (self._sides[name].levels for name in _SIDES)
-        queue_ms = total.queue_ms
         least, most = (one.value for one in self._queue_range)
         counts: dict[str, Any] = dict(self._counts)
         return model.InFlight(

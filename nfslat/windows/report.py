@@ -1,6 +1,6 @@
 """What is kept of all windows -> the report, as of two captures that are read at once.
 
-Percentiles are to within `nfslat.figures.sketch.RELATIVE_ERROR`; those of the slowest 1 %, and all counts, sums and
+Percentiles are to within `nfslat.tally.sketch.RELATIVE_ERROR`; those of the slowest 1 %, and all counts, sums and
 means, are exact.
 """
 
@@ -13,17 +13,15 @@ import numpy as np
 
 from nfslat.answer import model
 from nfslat.answer.words import missing_ops
-from nfslat.decompose import PART_NAMES
 from nfslat.errors import InputError
 from nfslat.evidence.known import Known
 from nfslat.figures.audit.pair import common, left_out, overlap_note
 from nfslat.figures.completeness import completeness
 from nfslat.figures.host_pairs import leading_pair
-from nfslat.figures.matched import names_of, told
+from nfslat.figures.matched import part_summaries
 from nfslat.figures.notes import notes_of
 from nfslat.figures.objectives import Slo
 from nfslat.figures.phases import Span, Told, leading
-from nfslat.figures.sketch import RELATIVE_ERROR
 from nfslat.figures.stack import Layer, layers
 from nfslat.findings.capture import capture_findings
 from nfslat.findings.clock import clock_findings
@@ -33,10 +31,14 @@ from nfslat.findings.words import times
 from nfslat.model.tables import I64, Miss
 from nfslat.model.units import iso, to_ms, to_s
 from nfslat.select import refuse_nothing_left
+from nfslat.tally.durations import CLIENT, SERVER
+from nfslat.tally.keys import names_of
+from nfslat.tally.ops import OpFigures
+from nfslat.tally.sketch import RELATIVE_ERROR
+from nfslat.tally.slowest import CLIENT as SLOW_CLIENT
+from nfslat.tally.slowest import STRETCH
 from nfslat.windows.judged import Judgement
 from nfslat.windows.judged import told as judged
-from nfslat.windows.slowest import CLIENT, STRETCH
-from nfslat.windows.sums import Sums, row_of_columns
 from nfslat.windows.whole import SIDES, Whole
 
 _MOST_PHASES = 50  # that are listed
@@ -49,10 +51,10 @@ def report_of(whole: Whole, tool: model.Tool, slo: Sequence[Slo] = ()) -> model.
         refuse_nothing_left(filters, np.ones(1, dtype=np.int8))
     if not whole.matched:
         raise InputError("no operation is in both captures; were both taken at the same time, of the same traffic?")
-    total = Sums.merge(list(whole.by_op.values()))
+    (total,) = whole.by_op.total().rows()
     columns = whole.slowest.columns()
-    matched = _matched(whole, total, columns)
-    inflight = whole.flying.report(total, to_ms(total.server.sum_ns / total.count))
+    matched = _matched(whole, total)
+    inflight = whole.flying.report(total.queue_ms, total.mean_ms(SERVER) or 0.0)
     captures = {name: side.capture(whole.unseen[name].rows(), whole.audits[name]) for name, side in whole.sides.items()}
     clock = whole.clocks.rows()
     of_clock, (audit, left) = clock_findings(clock), _overlap(whole)
@@ -63,7 +65,7 @@ def report_of(whole: Whole, tool: model.Tool, slo: Sequence[Slo] = ()) -> model.
     leads = leading_pair(told_of_pairs, verdict)
     if leads is not None:
         causes, verdict, phases = leads.causes, leads.verdict, []
-    stacked = _stack(total.row(("", "all", "")), inflight)
+    stacked = _stack(matched.total, inflight)
     return model.Report(
         schema=model.SCHEMA,
         nfslat=tool,
@@ -114,55 +116,46 @@ def _how(whole: Whole) -> str:
     )
 
 
-def _matched(whole: Whole, total: Sums, columns: I64) -> model.MatchedOps:
-    keys = sorted(whole.by_op, key=lambda key: (-whole.by_op[key].count, key))
+def _matched(whole: Whole, total: OpFigures) -> model.MatchedOps:
+    rows = sorted(whole.by_op.rows(), key=lambda row: (-row.count, row.label))
     lost = {name: side.lost(whole.conns[name]) for name, side in whole.sides.items()}
     return model.MatchedOps(
         processed={name: side.ops + whole.agreed[name] for name, side in whole.sides.items()},
         ops=whole.matched,
         untimed=whole.untimed,
         unmatched={name: {why: ops for why, ops in whole.unmatched[name].items() if ops} for name in SIDES},
-        by_op=[whole.by_op[key].row(names_of(key)) for key in keys],
-        total=total.row(("", "all", "")),
-        slowest=_slowest(whole, total, columns),
+        by_op=[row.matched_row(names_of(row.label)) for row in rows],
+        total=total.matched_row(("", "all", "")),
+        slowest=_slowest(whole, total),
         parts=_parts(whole, total),
         completeness=completeness(whole.matched, whole.untimed, whole.alone, lost),
     )
 
 
-def _slowest(whole: Whole, total: Sums, columns: I64) -> model.MatchedRow:
-    error_ns = None if total.one_way_ns is None else total.one_way_ns / total.count
-    row = row_of_columns(columns, ("", "slowest 1 %", ""), error_ns)
+def _slowest(whole: Whole, total: OpFigures) -> model.MatchedRow:
+    row = whole.slowest.row(total.one_way_error_ms)
     times = whole.slowest.ops / row.count  # of which those that are kept are a sample
     return dataclasses.replace(row, count=whole.slowest.ops, negative_network=round(row.negative_network * times))
 
 
-def _parts(whole: Whole, total: Sums) -> model.PartSummaries:
-    found = {name: whole.parts[name].summary() for name in PART_NAMES}
-    error = None if total.one_way_ns is None else to_ms(whole.clocks.worst_error_ns)
-    one_way = {
-        name: found[name] if told(found[name].p50, error) is not None else None for name in ("call_net", "reply_net")
-    }
-    return model.PartSummaries(
-        call_send=found["call_send"],
-        call_net=one_way["call_net"],
-        server=found["server"],
-        reply_send=found["reply_send"],
-        reply_net=one_way["reply_net"],
-        one_way_error=error,
-    )
+def _parts(whole: Whole, total: OpFigures) -> model.PartSummaries | None:
+    times = whole.parts
+    error = None if total.one_way_error_ms is None else to_ms(whole.clocks.worst_error_ns)
+    if times is None:
+        return None
+    return part_summaries(lambda name: times.summary(name, 0, total.sum(name) / total.count), error)
 
 
 def _slow_shares(columns: I64) -> dict[int, float]:
     """Shares of the stretches in the time of the slowest ops."""
     stretches, at = np.unique(columns[STRETCH], return_inverse=True)
-    sums = np.bincount(at, columns[CLIENT].astype(np.float64))
+    sums = np.bincount(at, columns[SLOW_CLIENT].astype(np.float64))
     return dict(zip(stretches.tolist(), (sums / sums.sum()).tolist(), strict=True))
 
 
-def _stack(row: model.MatchedRow, inflight: model.InFlight | None) -> list[model.StackRow]:
+def _stack(row: model.MatchedRow | None, inflight: model.InFlight | None) -> list[model.StackRow]:
     server = None if inflight is None else inflight.server
-    if server is None or not server.limited:
+    if row is None or server is None or not server.limited:
         return []
     layer = Layer(
         title="all",
@@ -174,10 +167,10 @@ def _stack(row: model.MatchedRow, inflight: model.InFlight | None) -> list[model
     return layers(layer, Known())[0]
 
 
-def _objective(whole: Whole, total: Sums, asked: Slo) -> model.Objective:
-    some = [sums for key, sums in whole.by_op.items() if names_of(key)[1] == asked.op]
-    sums = total if asked.op == "all" else Sums.merge(some) if some else None
-    measured = None if sums is None else float(getattr(sums.client.summary(), asked.figure))
+def _objective(whole: Whole, total: OpFigures, asked: Slo) -> model.Objective:
+    by_name = {row.label: row for row in whole.by_op.by(lambda key: names_of(key)[1]).rows()}
+    row = total if asked.op == "all" else by_name.get(asked.op)
+    measured = None if row is None else float(getattr(row.summary(CLIENT), asked.figure))
     met = None if measured is None else measured <= asked.limit_ms
     return model.Objective(asked.text, asked.op, asked.figure, "client", asked.limit_ms, measured, met)
 

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import add
 from typing import Self
 
 import numpy as np
 
 from nfslat import pipeline
 from nfslat.answer import model
-from nfslat.decompose import PART_NAMES
 from nfslat.evidence.known import Known
 from nfslat.figures.audit.again import again_notes
 from nfslat.figures.audit.pair import above_the_wire, pair_notes
 from nfslat.figures.findings import findings_of_hangs, judge
-from nfslat.figures.matched import Key, begins_ns, matched_ops
-from nfslat.figures.sketch import Sketch
+from nfslat.figures.matched import begins_ns, matched_ops, part_times, sums_by_operation
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Miss
 from nfslat.results import Analysis
 from nfslat.tally.charges import MOST_SLOW_OPS, ChargeTally
 from nfslat.tally.clock import ClockTally
+from nfslat.tally.durations import Durations
 from nfslat.tally.hangs import HangTally
+from nfslat.tally.ops import OpSums
 from nfslat.tally.outcomes import OutcomeTally
+from nfslat.tally.slowest import Slowest
 from nfslat.tally.transport import TransportTally
 from nfslat.tally.unseen import UnseenTally
 from nfslat.windows.alone import Alone, alone_and_outside, by_connection, of_clients
@@ -34,8 +37,6 @@ from nfslat.windows.fold import fold
 from nfslat.windows.hosts import Hosts
 from nfslat.windows.judged import Judgement
 from nfslat.windows.pairs import Pair
-from nfslat.windows.slowest import Slowest
-from nfslat.windows.sums import Sums, sums_of
 
 SIDES = ("server", "client")
 _OF_A_PAIR = ("captures-overlap", "no-overlap")  # notes on the time that two captures have in common
@@ -63,9 +64,9 @@ class Whole:
         self.alone: Counter[str] = Counter()  # ops by side, of those that the other capture should have and has not
         self._alone = {name: Alone() for name in SIDES}
         self.conns: dict[str, set[int]] = {name: set() for name in SIDES}  # connections with matched ops
-        self.by_op: dict[Key, Sums] = {}
-        self.parts: dict[str, Sketch] = {}
-        self.slowest = Slowest() if most_slow is None else Slowest(most_slow, is_even=True)
+        self.by_op = OpSums.empty()
+        self.parts: Durations | None = None
+        self.slowest = Slowest.empty() if most_slow is None else Slowest.empty(most_slow, is_even=True)
         self.runs: list[Judgement] = []  # windows in a row of which the same is said
         self.clocks = ClockTally.empty()
         self.flying = Flying()
@@ -103,6 +104,11 @@ class Whole:
         self.outcomes += OutcomeTally.of({}, c.client, c.tried_again, c.recoveries)
         self.windows += 1
 
+    def keep_less(self) -> None:
+        """From now on percentiles of these ops are to within `nfslat.tally.sketch.RELATIVE_ERROR`."""
+        self.by_op = self.by_op.as_sketches()
+        self.parts = None if self.parts is None else self.parts.as_sketches()
+
     def end(self, outside: int = 0) -> None:
         """What has no partner is counted; `outside`: ops that the server's capture has beyond the client's."""
         self.unmatched["server"][Miss.OUTSIDE_OVERLAP.name] += outside
@@ -119,13 +125,7 @@ class Whole:
         whole = cls({name: Counts.merge([one.sides[name] for one in some]) for name in SIDES})
         for one in some:
             whole._join(one)
-        if known := [one.slowest for one in some]:
-            whole.slowest = Slowest.merge(known)
-        for key in dict.fromkeys(key for one in some for key in one.by_op):
-            whole.by_op[key] = Sums.merge([one.by_op[key] for one in some if key in one.by_op])
-        for name in PART_NAMES:
-            parts = [one.parts[name] for one in some if name in one.parts]
-            whole.parts |= {name: Sketch.merge(parts)} if parts else {}
+        whole.slowest = reduce(add, [one.slowest for one in some])
         return whole
 
     def _join(self, other: Self) -> None:
@@ -145,6 +145,9 @@ class Whole:
             self._keep(now)
         self.clocks += other.clocks
         self.flying.join(other.flying)
+        self.by_op += other.by_op
+        if other.parts is not None:
+            self.parts = other.parts if self.parts is None else self.parts + other.parts
         self.hosts.join(other.hosts)
         self.charges += other.charges
         self.transport += other.transport
@@ -185,12 +188,10 @@ class Whole:
             self.unseen[name] += UnseenTally.of(c, name)
 
     def _add_ops(self, c: Analysis, stretch: I64) -> None:
-        for key, sums in sums_of(c).items():
-            self.by_op[key] = Sums.merge([self.by_op[key], sums]) if key in self.by_op else sums
-        for name in PART_NAMES:
-            more = Sketch.of(c.parts.ns(name))
-            self.parts[name] = Sketch.merge([self.parts[name], more]) if name in self.parts else more
-        self.slowest.add(c, stretch)
+        self.by_op += sums_by_operation(c)
+        parts = part_times(c)
+        self.parts = parts if self.parts is None else self.parts + parts
+        self.slowest = self.slowest.with_ops(c, stretch)
         self.clocks += ClockTally.of(c.clock)
         self.audit = fold([*self.audit, *(one for one in pair_notes(c) if one.code not in _OF_A_PAIR)])
 

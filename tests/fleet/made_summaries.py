@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from nfslat.answer.figures import Summary
-from nfslat.figures.sketch import Sketch
 from nfslat.fleet.compare.attributes import subnet_of
-from nfslat.fleet.compare.cells import OpClass, cells_of
-from nfslat.fleet.compare.summary import BOTH, SERVER_ONLY, ClientSummary, OpFigures
+from nfslat.fleet.compare.cells import OpClass, cells_of, columns_of
+from nfslat.fleet.compare.summary import BOTH, SERVER_ONLY, ClientSummary
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.model import Brief
 from nfslat.model.tables import I64
+from nfslat.tally.keys import Grouping
+from nfslat.tally.ops import OpSums
+from nfslat.tally.sketch import Sketch
 
 MS = 1_000_000
 BEGIN_NS = 1_700_000_000_000_000_000
@@ -68,28 +70,17 @@ def summary_of(
 ) -> ClientSummary:
     """The summary of ops with these times."""
     seen = None if one.server_only else client_ns
-    figures = []
-    for at, name in enumerate(one.classes):
-        rows = of_op == at
-        if rows.any():
-            queue = 0 if queue_ns is None else int(queue_ns[rows].sum())
-            figures.append(
-                OpFigures(
-                    *name[:3],
-                    None if seen is None else Sketch.of(seen[rows]),
-                    Sketch.of(server_ns[rows]),
-                    None if seen is None else Sketch.of(seen[rows] - server_ns[rows]),
-                    queue,
-                    0 if queue_ns is None else int(rows.sum()),
-                )
-            )
+    used = np.unique(of_op)
+    key = Grouping(np.searchsorted(used, of_op), [one.classes[at][:3] for at in used.tolist()])
+    sides = ("server",) if seen is None else ("client", "server")
+    by_op = OpSums.of(columns_of(seen, server_ns, queue_ns), key, percentiles=sides).as_sketches()
     cells = cells_of(tuple(one.classes), of_op, windows.index(at_ns), windows.count, seen, server_ns, queue_ns)
     return ClientSummary(
         name=one.name,
         addresses=(one.address,),
         state=SERVER_ONLY if seen is None else BOTH,
         groups={"subnet": subnet_of(one.address), "nfs": "3", "connections": "1", **one.groups},
-        figures=tuple(figures),
+        by_op=by_op,
         cells=cells,
         tops=(),
         client_ms=None if seen is None else _summary(seen),

@@ -30,7 +30,6 @@ from made_summaries import (
 from verdicts import blames
 
 from nfslat.answer.model import NextStep, ServerInFlight
-from nfslat.figures.sketch import RELATIVE_ERROR
 from nfslat.findings.catalogue import row
 from nfslat.fleet.compare.cells import OpClass
 from nfslat.fleet.compare.compare import Compared, compare
@@ -40,6 +39,7 @@ from nfslat.fleet.compare.tops import Top
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.model import Pattern, Phase, Server
 from nfslat.model.units import iso
+from nfslat.tally.sketch import RELATIVE_ERROR
 
 SUBNET = 7
 FAR_MS = 16.4

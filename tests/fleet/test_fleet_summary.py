@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 import nfslat
 from nfslat.answer import model
-from nfslat.figures.sketch import RELATIVE_ERROR, Sketch
 from nfslat.fleet.compare.attributes import subnet_of
-from nfslat.fleet.compare.cells import NO_SIZE, OpClass, cells_of, sums_of
+from nfslat.fleet.compare.cells import NO_SIZE, OpClass, cells_of
 from nfslat.fleet.compare.summary import ClientSummary, summarize, summarize_server_only
 from nfslat.fleet.compare.tops import Top, top_of, top_path, tops_of
 from nfslat.fleet.compare.windows import Windows
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.model.protocol import DATA_OPS
 from nfslat.results import Analysis
+from nfslat.tally.sketch import RELATIVE_ERROR, Sketch
 
 pytestmark = needs_native
 NAMES = ("client-slots", "packet-loss", "server-threads", "session-slots", "slow-network")
@@ -51,16 +51,15 @@ def test_figures_are_those_of_the_report(both: Both) -> None:
     """By operation: counts, means and maxima exactly, percentiles within the sketch's error."""
     _, report, made = both
     assert report.matched is not None
-    assert {(one.program, one.op, one.version): one.server.count for one in made.figures} == {
+    by_op = {row.label: row for row in made.by_op.rows()}
+    assert {names: row.count for names, row in by_op.items()} == {
         (row.program, row.op, row.version): row.count for row in report.matched.by_op
     }
     for row in report.matched.by_op:
-        own = next(
-            one for one in made.figures if (one.program, one.op, one.version) == (row.program, row.op, row.version)
-        )
-        for sketch, exact in ((own.client, row.client_ms), (own.server, row.server_ms), (own.network, row.network_ms)):
-            assert sketch is not None
-            found = sketch.summary()
+        own = by_op[row.program, row.op, row.version]
+        for side, exact in (("client", row.client_ms), ("server", row.server_ms), ("network", row.network_ms)):
+            found = own.summary(side)
+            assert found is not None
             assert found.mean == pytest.approx(exact.mean)
             assert found.max == exact.max
             assert found.p95 == pytest.approx(exact.p95, rel=RELATIVE_ERROR) or exact.p95 <= 0
@@ -166,12 +165,6 @@ def test_cells_sum_to_the_ops(ops: list[tuple[int, int, int, int, int]]) -> None
             assert (int(made.queue[row, column]), int(made.queues[row, column])) == (sum(known), len(known))
 
 
-def test_long_times_are_summed_exactly() -> None:
-    """Where a float would not hold the sum."""
-    values = np.array([(1 << 53) + 1, 2, -7, (1 << 58) + 3], dtype=np.int64)
-    assert sums_of(np.zeros(4, dtype=np.int64), values, 1).astype(np.int64).tolist() == [sum(values.tolist())]
-
-
 # --- Paths ------------------------------------------------------------------------------------------------------------
 
 
@@ -218,7 +211,8 @@ def test_the_subnet_of_an_address(address: str, subnet: str) -> None:
     assert subnet_of(address) == subnet
 
 
-def test_a_sketch_of_a_real_capture_is_that_of_its_ops() -> None:
+def test_percentiles_of_all_ops_of_a_real_capture_are_those_of_a_sketch() -> None:
     """Of all operations together, from those of each."""
     c, _, made = summarized("slow-network")
-    assert Sketch.merge(one.client for one in made.figures if one.client) == Sketch.of(c.client_srt_ns)
+    (row,) = made.by_op.total().rows()
+    assert row.summary("client") == Sketch.of(c.client_srt_ns).summary()

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfslat.figures.sketch import RELATIVE_ERROR, Sketch, sketches_of
 from nfslat.kernels.order import ranked
 from nfslat.model.tables import I64
+from nfslat.tally.sketch import RELATIVE_ERROR, Sketch
 from nfslat.tally.stats import summary_of
 
 ANY = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -87,9 +87,3 @@ def test_a_sketch_is_small_and_survives_the_way_between_processes() -> None:
     sent = pickle.dumps(Sketch.of(durations))
     assert len(sent) < 10_000
     assert pickle.loads(sent) == Sketch.of(durations)  # noqa: S301 - what was written here
-
-
-def test_sketches_of_spans() -> None:
-    """One for each span."""
-    durations = ns([1, 2, 3, 4])
-    assert sketches_of(durations, [slice(0, 1), slice(1, 4)]) == [Sketch.of(ns([1])), Sketch.of(ns([2, 3, 4]))]

@@ -1,4 +1,4 @@
-"""What is kept of windows, and how it becomes one: sums, the slowest ops, gaps, causes."""
+"""What is kept of windows, and how it becomes one: rows, gaps, clocks, causes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,12 @@ from hypothesis import strategies as st
 
 from nfslat.answer import model
 from nfslat.decode.xid_gaps import Calls, missing_of
-from nfslat.figures.sketch import Sketch
 from nfslat.findings.diagnosis import Diagnosis, Evidence
 from nfslat.findings.layers import Layers
 from nfslat.findings.verdict import Ground
-from nfslat.model.tables import I64, Matched
 from nfslat.windows import gaps
 from nfslat.windows.fold import RULES, check, fold, folded, weighted
 from nfslat.windows.judged import Judgement, told
-from nfslat.windows.slowest import CLIENT, ORDER, STRETCH, Slowest
-from nfslat.windows.sums import Sums
 
 S = 1_000_000_000
 
@@ -60,81 +56,6 @@ def test_a_mean_is_of_what_is_known() -> None:
     assert weighted([1.0, None, 4.0], [2, 50, 1]) == 2.0
     assert weighted([None], [1]) is None
     assert weighted([], []) is None
-
-
-def _analysis(srt_ns: I64) -> Any:
-    """As much of an `Analysis` as the slowest are taken from."""
-    rows = np.arange(len(srt_ns), dtype=np.int32)
-    return SimpleNamespace(
-        matched=Matched(rows, rows),
-        client_srt_ns=srt_ns,
-        server_srt_ns=srt_ns // 2,
-        inflight=SimpleNamespace(load=SimpleNamespace(threads=SimpleNamespace(cannot=""), queue_ns=srt_ns // 4)),
-        retrans_waits_ns=None,
-        parts=SimpleNamespace(all_ns=lambda at: (srt_ns[at] // 8,) * 5),
-    )
-
-
-@given(st.lists(st.lists(st.integers(1, 10_000), max_size=400), min_size=1, max_size=6))
-def test_the_slowest_are_those_of_all(parts: list[list[int]]) -> None:
-    """However the ops come: the slowest 1 %, one at least, each with its stretch, in the order of a whole capture."""
-    kept = Slowest(most=40)
-    for number, part in enumerate(parts):
-        kept.add(_analysis(np.array(part, dtype=np.int64)), np.full(len(part), number))
-    every = np.array([value for part in parts for value in part], dtype=np.int64)
-    stretch = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    count = max(int(len(every) * 0.01), min(len(every), 1))
-    slowest = np.argsort(-every, kind="stable")[:count]
-    found = kept.columns()
-    assert found[CLIENT].tolist() == every[slowest].tolist()
-    assert found[STRETCH].tolist() == stretch[found[ORDER]].tolist()
-    assert every[found[ORDER]].tolist() == found[CLIENT].tolist()
-
-
-def test_of_very_many_an_even_sample_is_kept() -> None:
-    """More than 1 % of which fits: the slowest of every second op, fourth ..., and no more rows than are allowed."""
-    kept, rng = Slowest(most=20), np.random.default_rng(7)
-    every = rng.lognormal(10, 1, 20_000).astype(np.int64)
-    for part in np.array_split(every, 40):
-        kept.add(_analysis(part), np.zeros(len(part), dtype=np.int64))
-    found = kept.columns()[CLIENT]
-    assert 10 <= len(found) <= 20
-    assert kept.ops == 200
-    assert (found >= np.quantile(every, 0.985)).all()
-
-
-def _sums(rng: np.random.Generator, count: int, *, waits: bool = True) -> Sums:
-    client = rng.integers(2, 1 << 40, count)
-    server = client // 2
-    return Sums(
-        count=count,
-        client=Sketch.of(client),
-        server=Sketch.of(server),
-        network=Sketch.of(client - server),
-        negative=0,
-        parts_ns=(1.0, 2.0, 3.0, 4.0, 5.0),
-        waits_ns=(1.0, 2.0) if waits else None,
-        queue_ns=8.0 * count,
-        queues=count,
-        one_way_ns=3.0 * count,
-    )
-
-
-def test_sums_are_of_all_ops() -> None:
-    """Added up; where one of them is not known of some ops, it is not known of all."""
-    rng = np.random.default_rng(3)
-    one, other, dark = _sums(rng, 10), _sums(rng, 30), _sums(rng, 5, waits=False)
-    both = Sums.merge([one, other])
-    assert (both.count, both.client.count, both.parts_ns, both.waits_ns) == (
-        40,
-        40,
-        (2.0, 4.0, 6.0, 8.0, 10.0),
-        (2.0, 4.0),
-    )
-    assert both.queue_ms == pytest.approx(8e-6)
-    assert Sums.merge([both, dark]).waits_ns is None
-    blind = dataclasses.replace(dark, queues=0, queue_ns=0.0)
-    assert Sums.merge([both, blind]).queue_ms is None  # known of 40 of 45
 
 
 def _decoded(rows: list[tuple[int, int]]) -> Any:

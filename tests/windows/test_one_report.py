@@ -25,8 +25,8 @@ from nfslat.answer import model
 from nfslat.cli.main import main
 from nfslat.decode import memory
 from nfslat.errors import InputError, UsageError
-from nfslat.figures.sketch import RELATIVE_ERROR
 from nfslat.select import make_filters
+from nfslat.tally.sketch import RELATIVE_ERROR
 from nfslat.windows import run
 
 pytestmark = needs_native

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from nfslat.answer import model
 from nfslat.answer.pictures import Flying, OverTime, Pictures
-from nfslat.figures.matched import keys_of, names_of
 from nfslat.figures.pictures.bins import Bins
 from nfslat.figures.pictures.bounds import envelope
 from nfslat.figures.pictures.clocks import ops_on_client
@@ -21,6 +20,7 @@ from nfslat.model.blocks import each_block
 from nfslat.model.tables import I64
 from nfslat.model.units import iso, to_ms
 from nfslat.results import Analysis
+from nfslat.tally.keys import keys_of, names_of
 
 if TYPE_CHECKING:
     from nfslat.names.paths import Paths

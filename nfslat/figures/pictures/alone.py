@@ -7,7 +7,6 @@ import numpy as np
 from nfslat.answer import model
 from nfslat.answer.pictures import Alone, Classes, SlowCall
 from nfslat.decompose import srt_ns
-from nfslat.figures.matched import names_of
 from nfslat.figures.op_view import side_view
 from nfslat.figures.pictures.bins import CLASSES, LE_NS, PER_DECADE, Bins, classes_of
 from nfslat.figures.pictures.events import connections_lost
@@ -17,6 +16,7 @@ from nfslat.kernels.order import ranked
 from nfslat.model.tables import I64, endpoint
 from nfslat.model.units import iso, to_ms
 from nfslat.results import Side
+from nfslat.tally.keys import names_of
 from nfslat.tally.stats import longest
 
 _P99 = 99

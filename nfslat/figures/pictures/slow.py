@@ -10,7 +10,6 @@ import numpy as np
 
 from nfslat.answer.pictures import Moment, SlowOp
 from nfslat.decompose import PART_NAMES
-from nfslat.figures.matched import names_of
 from nfslat.figures.op_view import OpView, Packet, packets
 from nfslat.figures.op_view import place as gather
 from nfslat.figures.pictures.bins import Bins
@@ -22,6 +21,7 @@ from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I64, endpoint
 from nfslat.model.units import iso, to_ms, to_s
 from nfslat.results import Analysis, Side
+from nfslat.tally.keys import names_of
 from nfslat.tally.stats import longest
 from nfslat.wire.charges.places import BEFORE, PLACES, place
 from nfslat.wire.reconnects import without_connection

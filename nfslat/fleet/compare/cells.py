@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nfslat.model.blocks import each_block
 from nfslat.model.tables import I64
+from nfslat.tally.columns import OpColumns
+from nfslat.tally.keys import Grouping
+from nfslat.tally.ops import OpSums
 
 NO_SIZE = -1
 MEASURES = ("ops", "client", "server", "queue", "queues")
@@ -58,35 +60,14 @@ def cells_of(
 ) -> Cells:  # fmt: skip
     """Of ops of which each has a row in `of_op` (its class), `window` and the durations; a negative wait is unknown."""
     many = len(classes)
-    size = windows * many
-    nothing = np.zeros(size, dtype=np.int64)
-    known = None if queue_ns is None else queue_ns >= 0
-
-    def count(at: slice) -> I64:
-        key = window[at] * many + of_op[at]
-        rows: list[I64] = [np.bincount(key, minlength=size)]
-        rows += [nothing if one is None else sums_of(key, one[at], size) for one in (client_ns, server_ns)]
-        if queue_ns is None or known is None:
-            rows += [nothing, nothing]
-        else:
-            rows += [
-                sums_of(key, np.where(known[at], queue_ns[at], 0), size),
-                np.bincount(key[known[at]], minlength=size),
-            ]
-        return np.asarray(rows, dtype=np.int64)
-
-    found = np.zeros((len(MEASURES), size), dtype=np.int64)
-    for part in each_block(len(of_op), count):
-        found += part
-    return Cells(classes, *(measure.reshape(windows, many) for measure in found))
+    key = Grouping(window * many + of_op, range(windows * many))
+    sums = OpSums.of(columns_of(client_ns, server_ns, queue_ns), key).sums
+    return Cells(
+        classes, *(sums[name].reshape(windows, many) for name in ("ops", "client_ns", "server_ns", "wait_ns", "waits"))
+    )
 
 
-def sums_of(key: I64, ns: I64, size: int) -> I64:
-    """Sums of `ns` for each of `size` keys: exact, for a float holds all sums below 2^53 ns, 104 days.
-
-    Where there may be longer ones two halves are summed.
-    """
-    if not len(ns) or max(int(ns.max()), -int(ns.min())) * len(ns) < 1 << 53:
-        return np.bincount(key, ns, size).astype(np.int64)
-    low, high = np.bincount(key, ns & 0xFFFFF, size), np.bincount(key, ns >> 20, size)
-    return np.asarray(high.astype(np.int64) * (1 << 20) + low.astype(np.int64))
+def columns_of(client_ns: I64 | None, server_ns: I64, queue_ns: I64 | None) -> OpColumns:
+    """Of ops with these durations; None where nothing is known."""
+    client, wait = (None if one is None else one.__getitem__ for one in (client_ns, queue_ns))
+    return OpColumns(len(server_ns), server_ns.__getitem__, client, wait)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
-from nfslat.figures.sketch import Sketch
 from nfslat.fleet import model
 from nfslat.fleet.compare.common import common, of_own_reports, spent_ns
 from nfslat.fleet.compare.distinct import Odd, odd_clients
@@ -18,10 +19,12 @@ from nfslat.fleet.compare.excess import Beyond, grid_of, window_excess
 from nfslat.fleet.compare.outliers import standings
 from nfslat.fleet.compare.patterns import Fleetwide, peculiar
 from nfslat.fleet.compare.slow_paths import slow_paths
-from nfslat.fleet.compare.summary import INFERRED, ClientSummary, OpFigures
+from nfslat.fleet.compare.summary import INFERRED, ClientSummary
 from nfslat.fleet.compare.verdict import verdict
 from nfslat.fleet.compare.windows import Windows
 from nfslat.model.units import to_ms
+from nfslat.tally.durations import CLIENT, NETWORK, SERVER
+from nfslat.tally.ops import OpFigures, OpSums
 
 _SCOPES = ("all", "group", "one")
 
@@ -78,27 +81,23 @@ def _weight(one: model.Pattern) -> tuple[float, int, str, str, list[str]]:
 
 def _merged(clients: Sequence[ClientSummary]) -> tuple[list[model.OpRow], model.OpRow | None]:
     """Matched ops by operation, the most frequent first; and all of them."""
-    ops: dict[tuple[str, str, str], list[OpFigures]] = {}
+    able = [client for client in clients if client.has_both]
+    by_op = reduce(add, [client.by_op for client in able], OpSums.empty())
     inferred: Counter[tuple[str, str, str]] = Counter()
-    for client in clients:
-        if client.has_both:
-            for one in client.figures:
-                key = (one.program, one.op, one.version)
-                ops.setdefault(key, []).append(one)
-                inferred[key] += one.server.count if client.state == INFERRED else 0
-    rows = [_row(key, figures, inferred[key]) for key, figures in ops.items()]
+    for client in able:
+        if client.state == INFERRED:
+            inferred.update({row.label: row.count for row in client.by_op.rows()})
+    rows = [made for row in by_op.rows() if (made := _row(row, row.label, inferred[row.label]))]
     rows.sort(key=lambda row: (-row.count, row.program, row.op, row.version))
-    every = [one for figures in ops.values() for one in figures]
-    return rows, _row(("", "all", ""), every, inferred.total()) if every else None
+    total = [_row(row, ("", "all", ""), inferred.total()) for row in by_op.total().rows()]
+    return rows, total[0] if total else None
 
 
-def _row(key: tuple[str, str, str], figures: Sequence[OpFigures], inferred: int) -> model.OpRow:
-    client = Sketch.merge(one.client for one in figures if one.client is not None)
-    network = Sketch.merge(one.network for one in figures if one.network is not None)
-    queues = sum(one.queues for one in figures)
-    queue_ms = to_ms(sum(one.queue_ns for one in figures) / queues) if queues else None
-    server = Sketch.merge(one.server for one in figures)
-    return model.OpRow(*key, client.count, inferred, client.summary(), server.summary(), network.summary(), queue_ms)
+def _row(row: OpFigures, names: tuple[str, str, str], inferred: int) -> model.OpRow | None:
+    client, server, network = (row.summary(side) for side in (CLIENT, SERVER, NETWORK))
+    if client is None or server is None or network is None:
+        return None
+    return model.OpRow(*names, row.count, inferred, client, server, network, row.queue_ms)
 
 
 def _client(

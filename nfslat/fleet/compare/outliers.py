@@ -176,16 +176,16 @@ def _medians(clients: Sequence[ClientSummary]) -> F64:
 
     The server's is with the wait for a thread.
     """
-    ops = sorted({(one.program, one.op, one.version) for client in clients for one in client.figures})
+    ops = sorted({label for client in clients for label in client.by_op.labels})
     found = np.full((len(clients), len(ops), 2), np.nan)
     many = np.zeros((len(clients), len(ops)))
     for row, client in enumerate(clients):
-        for one in client.figures:
-            at = ops.index((one.program, one.op, one.version))
-            many[row, at] = one.server.count
-            found[row, at, 1] = max(one.server.quantile(50), 0)
-            if one.network is not None:
-                found[row, at, 0] = max(one.network.quantile(50), 0)
+        for one in client.by_op.rows():
+            at = ops.index(one.label)
+            many[row, at] = one.count
+            for place, side in enumerate(("network", "server")):
+                if (median_ns := one.percentile_ns(side, 50)) is not None:
+                    found[row, at, place] = max(median_ns, 0)
     out = np.zeros((len(clients), len(LAYERS)))
     for layer, of in ((NETWORK, 0), (SERVER, 1), (QUEUE, 1)):
         there = ~np.isnan(found[..., of])

@@ -9,44 +9,32 @@ import numpy as np
 
 from nfslat.answer import model
 from nfslat.answer.figures import Summary
-from nfslat.figures.matched import keys_of, names_of
 from nfslat.figures.pivots import sizes_of
-from nfslat.figures.sketch import Sketch, exact_sum, sketches_of
 from nfslat.findings.client import SLOT_CODES, Slots
 from nfslat.findings.network import DELAY, Delay
 from nfslat.fleet.compare.attributes import attributes, servers_of
-from nfslat.fleet.compare.cells import Cells, OpClass, cells_of
+from nfslat.fleet.compare.cells import Cells, OpClass, cells_of, columns_of
 from nfslat.fleet.compare.tops import Top, tops_of
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.model import Brief
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.inflight.levels import levels_of
 from nfslat.kernels.levels import in_order
-from nfslat.kernels.order import side_by_side
 from nfslat.model.blocks import filled
-from nfslat.model.protocol import DATA_OPS, NULL, NULL32
+from nfslat.model.protocol import DATA_OPS, NULL32
 from nfslat.model.tables import I16, I32, I64, Kind
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis, Side
 from nfslat.select import op_labels
+from nfslat.tally.columns import OpColumns
+from nfslat.tally.durations import SERVER, SIDES
+from nfslat.tally.keys import by_operation, keys_of, names_of
+from nfslat.tally.ops import OpSums
+from nfslat.tally.sketch import Sketch
 
 BOTH, INFERRED, SERVER_ONLY = "compared", "inferred", "server only"
 CANNOT_TELL = "cannot tell"
 _SIZES = 34  # classes of sizes of 32 bits, and one for "none"
-
-
-@dataclass(frozen=True)
-class OpFigures:
-    """Ops of one operation; `client` and `network` None where only the server's capture is there."""
-
-    program: str
-    op: str
-    version: str
-    client: Sketch | None
-    server: Sketch
-    network: Sketch | None
-    queue_ns: int  # sum of the waits for a thread, of ...
-    queues: int  # so many ops of which they are known
 
 
 @dataclass(frozen=True)
@@ -57,7 +45,7 @@ class ClientSummary:
     addresses: tuple[str, ...]
     state: str  # `BOTH`, `INFERRED` or `SERVER_ONLY`
     groups: Mapping[str, str]
-    figures: tuple[OpFigures, ...]
+    by_op: OpSums  # by the names of operations; without times of the client where only the server's capture is there
     cells: Cells
     tops: tuple[Top, ...]  # data ops by place
     client_ms: Summary | None  # exact, as the next two
@@ -134,10 +122,9 @@ def summarize(
     """
     server_rows = c.matched.server
     load = c.inflight.load
-    queue_ns = None if load.threads.cannot else _column(load.queue_ns, server_rows)
+    queue_ns = _column(load.queue_ns, server_rows) if load.tells else None
     client_ns, server_ns = c.client_srt_ns, c.server_srt_ns
     kinds = c.client.ops.kinds
-    figures = _figures(kinds, c.kind, client_ns, server_ns, queue_ns)
     cells = _cells(
         kinds, c.kind, sizes_of(c), _column(c.server.ops.t1, server_rows), windows, client_ns, server_ns, queue_ns
     )
@@ -152,7 +139,7 @@ def summarize(
         addresses=tuple(addresses),
         state=BOTH if report.inferred is None else INFERRED,
         groups={**attributes(addresses, kinds, c.kind, servers_of(c.client), tops, inflight), **groups},
-        figures=figures,
+        by_op=sums_of(kinds, c.kind, columns_of(client_ns, server_ns, queue_ns)),
         cells=cells,
         tops=tops,
         client_ms=total.client_ms if total else None,
@@ -196,7 +183,7 @@ def summarize_server_only(
     ops = side.ops
     kind = ops.kind[rows]
     server_ns = _column(ops.t2, rows) - _column(ops.t1, rows)
-    queue_ns = None if wide is None or wide.load.threads.cannot else _column(wide.load.queue_ns, rows)
+    queue_ns = _column(wide.load.queue_ns, rows) if wide is not None and wide.load.tells else None
     is_data = np.array([label in DATA_OPS for label in op_labels(ops.kinds)], dtype=np.bool_)
     size = ops.size[rows]
     sizes = np.where(is_data[kind] & (size != NULL32), size, 0).astype(np.int64)
@@ -207,7 +194,7 @@ def summarize_server_only(
         addresses=tuple(addresses),
         state=SERVER_ONLY,
         groups={**attributes(addresses, ops.kinds, kind, servers_of(side), (), None), **groups},
-        figures=_figures(ops.kinds, kind, None, server_ns, queue_ns),
+        by_op=sums_of(ops.kinds, kind, columns_of(None, server_ns, queue_ns)),
         cells=_cells(ops.kinds, kind, sizes, at_ns, windows, None, server_ns, queue_ns),
         tops=(),
         client_ms=None,
@@ -222,33 +209,11 @@ def _column(values: I64, rows: I64 | I32) -> I64:
     return filled(len(rows), np.int64, lambda at: values[rows[at].astype(np.int64)])
 
 
-def _figures(
-    kinds: Sequence[Kind], kind: I16, client_ns: I64 | None, server_ns: I64, queue_ns: I64 | None
-) -> tuple[OpFigures, ...]:
-    keys, of_kind = keys_of(kinds, kind)
-    if not keys:
-        return ()
-    order, spans = side_by_side(len(kind), len(keys), lambda at: of_kind[kind[at]])
-
-    def sketches(of_rows: tuple[I64, I64 | None]) -> list[Sketch]:
-        def values(at: slice) -> I64:
-            rows = order[at].astype(np.int64)
-            one, less = of_rows
-            return one[rows] if less is None else one[rows] - less[rows]
-
-        return sketches_of(filled(len(order), np.int64, values), spans)
-
-    server = sketches((server_ns, None))
-    none: list[Sketch | None] = [None] * len(keys)
-    client = none if client_ns is None else [*sketches((client_ns, None))]
-    network = none if client_ns is None else [*sketches((client_ns, server_ns))]
-    made = []
-    for at, (key, span) in enumerate(zip(keys, spans, strict=True)):
-        queue = np.zeros(0, dtype=np.int64) if queue_ns is None else queue_ns[order[span]]
-        queue = queue[queue != NULL]
-        of_queue = exact_sum(queue, int(np.abs(queue).max(initial=0)))
-        made.append(OpFigures(*names_of(key), client[at], server[at], network[at], of_queue, len(queue)))
-    return tuple(made)
+def sums_of(kinds: Sequence[Kind], kind: I16, columns: OpColumns) -> OpSums:
+    """By operation, as its names are printed; small, for percentiles are those of sketches."""
+    key = by_operation(kinds, kind)
+    sides = SIDES if columns.client_ns is not None else (SERVER,)
+    return OpSums.of(columns, key, percentiles=sides).as_sketches().by(names_of)
 
 
 def _cells(

@@ -26,7 +26,6 @@ from nfslat import __version__
 from nfslat.answer.model import Tool
 from nfslat.decode import native
 from nfslat.errors import InputError
-from nfslat.figures.sketch import RELATIVE_ERROR
 from nfslat.fleet import model
 from nfslat.fleet.compare import compare as comparison
 from nfslat.fleet.compare.summary import BOTH, INFERRED, ClientSummary
@@ -44,6 +43,7 @@ from nfslat.fleet.run.sliced import WHOLE_BYTES
 from nfslat.fleet.run.store import Store
 from nfslat.fleet.run.totals import captures_of, parts_of
 from nfslat.model.units import to_s
+from nfslat.tally.sketch import RELATIVE_ERROR
 
 _LONG_COMMAND = 300
 _SERVER_FIRST = 10  # its capture is the largest, and everything waits for it

@@ -12,18 +12,19 @@ parts is the sketch of the whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from nfslat.answer.figures import Summary
+from nfslat.kernels.exact import exact_sum
 from nfslat.model.blocks import each_block, rank
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
+from nfslat.tally.stats import PERCENTILES
 
 _STEP_BITS = 7
 RELATIVE_ERROR = 2.0 ** -(_STEP_BITS + 1)
@@ -32,8 +33,6 @@ _MANTISSA_BITS, _EXPONENT_OF_ONE = 52, 1023  # of a float64
 _BINS = 63 * _STEPS + 1  # bin 0 is for what is zero or below; an int64 has 63 bits
 _EXACT = 1 << 53  # below, a float64 holds each integer
 _ROUNDED_BITS = 63 - 53
-_MOST = 1 << 63
-_PERCENTILES = (50, 95, 99)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,22 +107,12 @@ class Sketch:
 
     def summary(self) -> Summary:
         """Mean and maximum, which are exact, and percentiles. Raises ``ValueError`` where there are no durations."""
-        p50, p95, p99 = (to_ms(self.quantile(percent)) for percent in _PERCENTILES)
-        mean_ms = to_ms(float(Fraction(self.sum_ns, self.count)))
-        return Summary(mean=mean_ms, p50=p50, p95=p95, p99=p99, max=to_ms(self.max_ns))
+        p50, p95, p99, most = (to_ms(ns) for ns in self.percentiles())
+        return Summary(mean=to_ms(self.sum_ns / self.count), p50=p50, p95=p95, p99=p99, max=most)
 
-
-def sketches_of(durations_ns: I64, spans: Sequence[slice]) -> list[Sketch]:
-    """Of each of `spans` of the durations."""
-    return [Sketch.of(durations_ns[span]) for span in spans]
-
-
-def exact_sum(values: I64, most: int) -> int:
-    """The sum, however large; `most` is the largest magnitude of `values`."""
-    if most * len(values) < _MOST:
-        return int(values.sum(dtype=np.int64))
-    half = np.int64((1 << 32) - 1)
-    return (int((values >> 32).sum(dtype=np.int64)) << 32) + int((values & half).sum(dtype=np.int64))
+    def percentiles(self) -> list[int]:
+        """As `nfslat.tally.stats.percentiles`, the longest exactly."""
+        return [*(self.quantile(percent) for percent in PERCENTILES), self.max_ns]
 
 
 def _keys(durations_ns: I64, least: int, *, exact: bool) -> npt.NDArray[np.int64]:
