@@ -352,19 +352,18 @@ def report(
     from nfslat.figures.clock import clock_of as figures_of_clock
     from nfslat.figures.findings import contradictions, findings_of_hangs, judge
     from nfslat.figures.hanging import hangs_of_one, hangs_of_two
-    from nfslat.figures.host_pairs import leading_pair
     from nfslat.figures.inferred import inferred_of
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
     from nfslat.figures.notes import notes_of
     from nfslat.figures.objectives import objectives_of
     from nfslat.figures.outcomes import outcomes_of
-    from nfslat.figures.phases import leading, named_by_phase
     from nfslat.figures.stack import stack
     from nfslat.figures.transport import transport_rows
     from nfslat.figures.whatif import in_effect, what_if
     from nfslat.findings.capture import capture_findings
     from nfslat.findings.clock import clock_findings
+    from nfslat.findings.parts import lead_by_parts
 
     sides = c.measured
     inflight = inflight_of(c, brief=brief)
@@ -384,19 +383,12 @@ def report(
         of_clock = [] if clock is None else clock_findings(clock)
         of_hosts, pairs = pairs_of(c, known, transport)
         phases = phases_of(c, known, borders)
-        # What the application measured, and what is not shown, are of the whole.
-        is_of_phases = not known.app_ms and not (
-            facts is not None and facts.unseen is not None and facts.unseen.matters
-        )
-        leads: PairTold | Told | None = leading_pair(pairs, verdict) if is_of_phases else None
-        if leads is not None:
-            phases = []  # of all pairs together: another mix of hosts is no other state of any
-        elif is_of_phases:
-            leads = leading(phases, verdict, inflight.server.threads_estimate)
-        if leads is not None:
-            causes, verdict = leads.causes, leads.verdict
-        elif known.app_ms and verdict is not None and facts is not None:
-            causes, verdict = named_by_phase(phases, causes, verdict, facts.mean)
+        if judged is not None:
+            whole = judged.whole(inflight)
+            of_parts = lead_by_parts(pairs, whole, of_hosts=True)
+            if of_parts is not None:
+                phases = []  # of all pairs together: another mix of hosts is no other state of any
+            causes, verdict = of_parts or lead_by_parts(phases, whole) or (causes, verdict)
         now = None if facts is None else in_effect(c, known, facts, causes, sessions=sessions)
         replays, unanswered = what_if(c, asked, now)
         return model.Report(
@@ -474,7 +466,7 @@ def pairs_of(
     from nfslat.figures.host_pairs import FEW, MOST, PairTold, numbers_of, plain_rows, told_row, ways_between
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
-    from nfslat.figures.phases import leading
+    from nfslat.findings.parts import lead_by_parts
 
     numbers = numbers_of(c, pairs)
     rows = plain_rows(c, pairs.pairs, numbers)
@@ -496,9 +488,10 @@ def pairs_of(
         judged = judge(one, hosts, matched_ops(one, brief=True), inflight, ways)
         if judged is None:
             continue
-        found = leading(phases_of(one, hosts), judged.verdict, inflight.server.threads_estimate) or judged
-        rows[at] = told_row(rows[at], pair, one, inflight, found.verdict)
-        told.append(PairTold(pair, rows[at], found.causes, found.verdict, judged, one.clock))
+        whole = judged.whole(inflight)
+        causes, verdict = lead_by_parts(phases_of(one, hosts), whole) or (judged.causes, judged.verdict)
+        rows[at] = told_row(rows[at], pair, one, inflight, verdict)
+        told.append(PairTold(pair, rows[at], causes, verdict, judged, one.clock))
     return sorted(rows, key=lambda row: -row.time_share), told
 
 
