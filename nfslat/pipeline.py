@@ -55,7 +55,7 @@ from nfslat.host_pairs import HostPairs, apart, host_pairs, is_at
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.inflight.analysis import OneSide, in_flight, one_of_several
 from nfslat.inflight.serial import serial_calls
-from nfslat.inflight.server import refuted
+from nfslat.inflight.server import ServerLoad, in_phase, led_by_whole
 from nfslat.kernels.at_once import at_once
 from nfslat.kernels.memory import give_back
 from nfslat.match import overlap
@@ -96,14 +96,13 @@ if TYPE_CHECKING:
     from nfslat.evidence.known import Known
     from nfslat.figures.host_pairs import PairTold
     from nfslat.figures.objectives import Slo
-    from nfslat.figures.phases import Told
+    from nfslat.figures.phases import Span, Told
     from nfslat.figures.whatif import Asked
     from nfslat.names.paths import Paths
 
 _MOST_CLOCKS = 256  # pairs of hosts whose clocks are sought
 _FEW_OPS = 256  # what ACKs say beside more of them is hardly anything new
 _MANY = 1 << 18  # ops, from which on memory is given back to the system between two stages
-_NEARLY_ALL = 0.8  # of the calls: what they and those beside them say together is not said by more of them
 
 # --- Captures to matched ops ------------------------------------------------------------------------------------------
 
@@ -423,35 +422,47 @@ def report(
 
 
 def phases_of(c: Analysis, known: Known, borders: Sequence[int] | None = None) -> list[Told]:
-    """What is said of each stretch of time in which response times keep a level; nothing where there is only one.
+    """What is said of each stretch of time in which the hosts are in one state; nothing where there is only one.
 
     Means that somebody gave are of the whole, and are left out.
     """
+    from nfslat.figures.phases import spans_of
+
+    whole, spans = c.inflight.load, spans_of(c, borders)
+    told: list[Told | None] = []
+    threads = []
+    for span in spans:
+        one = _inside(c, span)
+        threads.append(one.inflight.load.threads.without_rows)
+        told.append(_phase(c, one, span, in_phase(whole, one.inflight.load), known))
+    for at in led_by_whole(whole.threads, threads):
+        told[at] = _phase(c, _inside(c, spans[at]), spans[at], whole, known)
+    return [one for one in told if one is not None]
+
+
+def _inside(c: Analysis, span: Span) -> Analysis:
+    """What was called in a phase; without what borders on others, where that leaves any."""
+    one = within(c, *span.inside_ns)
+    return one if len(one.matched) else within(c, span.begin_ns, span.end_ns)
+
+
+def _phase(c: Analysis, one: Analysis, span: Span, load: ServerLoad, known: Known) -> Told | None:
+    """What is said of `one`, a phase of `c`; `load` is what its server's threads had to do."""
     from nfslat.evidence.known import Known
     from nfslat.figures.findings import judge
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
-    from nfslat.figures.phases import Told, phase_row, spans_of
+    from nfslat.figures.phases import Told, phase_row
 
+    if load is not one.inflight.load:
+        one = dataclasses.replace(one, inflight=one.inflight._replace(load=load))
     hosts = Known(server_host=known.server_host, client_host=known.client_host)
-    told = []
-    for span in spans_of(c, borders):
-        one = within(c, *span.inside_ns)
-        if not len(one.matched):
-            one = within(c, span.begin_ns, span.end_ns)
-        whole, own = c.inflight.load.threads, one.inflight.load.threads
-        # Of fewer threads than work at once in another phase the whole says nothing: all of it has no such limit.
-        is_fewer = own.limited and own.high is not None and own.high < whole.bound.threads
-        if whole.instead and not is_fewer and len(one.matched) < _NEARLY_ALL * len(c.matched):
-            # More calls have told than there are in one phase.
-            load = refuted(one.inflight.load, whole.instead)
-            one = dataclasses.replace(one, inflight=one.inflight._replace(load=load))
-        inflight = inflight_of(one, brief=True)
-        judged = judge(one, hosts, matched_ops(one, brief=True), inflight, None)
-        if judged is not None:
-            row = phase_row(c, one, span, judged.verdict, inflight)
-            told.append(Told(span, row, judged.causes, judged.verdict, judged))
-    return told
+    inflight = inflight_of(one, brief=True)
+    judged = judge(one, hosts, matched_ops(one, brief=True), inflight, None)
+    if judged is None:
+        return None
+    row = phase_row(c, one, span, judged.verdict, inflight)
+    return Told(span, row, judged.causes, judged.verdict, judged)
 
 
 def pairs_of(

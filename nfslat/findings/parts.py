@@ -112,7 +112,7 @@ def lead_by_parts(
     )
     others, verdict = _others(parts, first, verdict, "all response times")
     codes = {one.code for one in others}
-    open_share = sum(part.row.time_share for part in parts if part.verdict.outcome == "undecided")
+    open_share = _time_share(parts, "undecided")
     if verdict.outcome == "fault" and verdict.confidence == "high" and open_share >= _OPEN:
         reason = f"of {percent(open_share)} of the time nobody can be told whose it is"
         verdict = dataclasses.replace(verdict, confidence="medium", reasons=[*verdict.reasons, reason])
@@ -147,19 +147,27 @@ def _explains(part: Part) -> float:
 
 def _leads(parts: Sequence[Part], first: Part, explained: float, whole: Whole) -> bool:
     """Are a phase's words those of the whole?"""
+    outcome, of_whole = first.verdict.outcome, whole.verdict.outcome
     if _said(first) == (whole.verdict.largest_layer, whole.verdict.cause, whole.threads):
         return False
     if not _is_surer(first, whole):
         return False
     time_share = sum(part.row.time_share for part in parts if _said(part) == _said(first))
+    if outcome == "no-fault":
+        return of_whole != outcome and _time_share(parts, outcome) >= _NEARLY_ALL
     names = whole.verdict.cause is not None and _names(first.verdict, whole.verdict)
     has_most = time_share >= (_NAMES if names else _MOST)
-    if first.verdict.outcome != "fault" or whole.verdict.outcome == "fault":
+    if outcome != "fault" or of_whole == "fault":
         return has_most
-    open_share = sum(part.row.time_share for part in parts if part.verdict.outcome == "undecided")
-    if whole.verdict.outcome == "undecided" and open_share >= _OPEN:
+    open_share = _time_share(parts, "undecided")
+    if of_whole == "undecided" and open_share >= _OPEN:
         return explained >= open_share * (1.0 if _is_certain(first.causes, first.verdict) else _TWICE)
     return has_most or (first.verdict.share is not None and explained >= row(first.verdict.cause or "").least)
+
+
+def _time_share(parts: Sequence[Part], outcome: str) -> float:
+    """Of all the time, that of parts with this outcome."""
+    return sum(part.row.time_share for part in parts if part.verdict.outcome == outcome)
 
 
 def _is_surer(part: Part, whole: Whole) -> bool:

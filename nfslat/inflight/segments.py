@@ -75,7 +75,7 @@ def segments(calls: Calls) -> list[int]:
             some = sample.part(slice(begin, end))
             found += [int(some.begin_ns[cut]) for cut in _that_matter(some, view(some), every_ns / step)]
         borders = sorted({*borders, *found})[: MOST - 1]
-    return borders
+    return [border for border in borders if border > sample.begin_ns[0]]
 
 
 def _of_main(calls: Calls) -> list[int]:
