@@ -429,39 +429,39 @@ def phases_of(c: Analysis, known: Known, borders: Sequence[int] | None = None) -
     from nfslat.figures.phases import spans_of
 
     whole, spans = c.inflight.load, spans_of(c, borders)
-    told: list[Told | None] = []
+    phases: list[Told | None] = []
     threads = []
     for span in spans:
-        one = _inside(c, span)
-        threads.append(one.inflight.load.threads.without_rows)
-        told.append(_phase(c, one, span, in_phase(whole, one.inflight.load), known))
+        part = _inside(c, span)
+        threads.append(part.inflight.load.threads.without_rows)
+        phases.append(_phase(c, part, span, in_phase(whole, part.inflight.load), known))
     for at in led_by_whole(whole.threads, threads):
-        told[at] = _phase(c, _inside(c, spans[at]), spans[at], whole, known)
-    return [one for one in told if one is not None]
+        phases[at] = _phase(c, _inside(c, spans[at]), spans[at], whole, known)
+    return [phase for phase in phases if phase is not None]
 
 
 def _inside(c: Analysis, span: Span) -> Analysis:
     """What was called in a phase; without what borders on others, where that leaves any."""
-    one = within(c, *span.inside_ns)
-    return one if len(one.matched) else within(c, span.begin_ns, span.end_ns)
+    part = within(c, *span.inside_ns)
+    return part if len(part.matched) else within(c, span.begin_ns, span.end_ns)
 
 
-def _phase(c: Analysis, one: Analysis, span: Span, load: ServerLoad, known: Known) -> Told | None:
-    """What is said of `one`, a phase of `c`; `load` is what its server's threads had to do."""
+def _phase(c: Analysis, part: Analysis, span: Span, load: ServerLoad, known: Known) -> Told | None:
+    """What is said of `part`, a phase of `c`; `load` is what its server's threads had to do."""
     from nfslat.evidence.known import Known
     from nfslat.figures.findings import judge
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
     from nfslat.figures.phases import Told, phase_row
 
-    if load is not one.inflight.load:
-        one = dataclasses.replace(one, inflight=one.inflight._replace(load=load))
+    if load is not part.inflight.load:
+        part = dataclasses.replace(part, inflight=part.inflight._replace(load=load))
     hosts = Known(server_host=known.server_host, client_host=known.client_host)
-    inflight = inflight_of(one, brief=True)
-    judged = judge(one, hosts, matched_ops(one, brief=True), inflight, None)
+    inflight = inflight_of(part, brief=True)
+    judged = judge(part, hosts, matched_ops(part, brief=True), inflight, None)
     if judged is None:
         return None
-    row = phase_row(c, one, span, judged.verdict, inflight)
+    row = phase_row(c, part, span, judged.verdict, inflight)
     return Told(span, row, judged.causes, judged.verdict, judged)
 
 

@@ -102,7 +102,7 @@ def lead_by_parts(
     who, verdict = first.words, first.verdict
     text = f"{_capital(who)} ({percent(first.row.time_share)} of the time): {lowered(verdict.text)}"
     causes = _summed(parts, first)
-    own = next((one for one in causes if one.code == verdict.cause), None)
+    own = next((cause for cause in causes if cause.code == verdict.cause), None)
     verdict = dataclasses.replace(
         verdict,
         text=text,
@@ -111,13 +111,11 @@ def lead_by_parts(
         objectives=whole.verdict.objectives,
     )
     others, verdict = _others(parts, first, verdict, "all response times")
-    codes = {one.code for one in others}
     open_share = _time_share(parts, "undecided")
     if verdict.outcome == "fault" and verdict.confidence == "high" and open_share >= _OPEN:
         reason = f"of {percent(open_share)} of the time nobody can be told whose it is"
         verdict = dataclasses.replace(verdict, confidence="medium", reasons=[*verdict.reasons, reason])
-    causes = [*(one for one in causes if one.code not in codes), *others]
-    return ranked(causes, _mean_ms(parts)), verdict
+    return ranked([*causes, *others], _mean_ms(parts)), verdict
 
 
 # --- Which part leads -------------------------------------------------------------------------------------------------
@@ -130,7 +128,7 @@ def _that_explains_most(parts: Sequence[Part]) -> tuple[Part, float]:
     for part in parts:
         about = part.verdict.cause, part.verdict.layer
         explained[about] = explained.get(about, 0.0) + _explains(part)
-    about = max(explained, key=lambda one: explained[one])
+    about = max(explained, key=lambda key: explained[key])
     if explained[about] < MATTERS:
         return max(parts, key=lambda part: part.row.time_share), 0.0
     same = [part for part in parts if (part.verdict.cause, part.verdict.layer) == about]
@@ -180,7 +178,7 @@ def _is_surer(part: Part, whole: Whole) -> bool:
 
 
 def _is_certain(causes: Sequence[Diagnosis], verdict: Verdict) -> bool:
-    return any(one.code == verdict.cause and one.confidence == "certain" for one in causes)
+    return any(cause.code == verdict.cause and cause.confidence == "certain" for cause in causes)
 
 
 def _said(part: Part) -> tuple[str | None, str | None, int | None]:
@@ -202,34 +200,35 @@ def _mean_ms(parts: Sequence[Part]) -> float:
     return sum(part.row.ops * part.row.client_ms for part in parts) / max(sum(part.row.ops for part in parts), 1)
 
 
+def _explained(parts: Sequence[Part], cause: Diagnosis) -> float:
+    """What a finding explains in all parts, as a share of the time of all."""
+    return sum(
+        (own.share or 0.0) * part.row.time_share
+        for part in parts
+        for own in part.causes
+        if (own.code, own.layer) == (cause.code, cause.layer)
+    )
+
+
 def _summed(parts: Sequence[Part], first: Part) -> list[Diagnosis]:
-    """The findings of `first`, each with what it explains in all parts, as a share of the time of all."""
-    ops = max(sum(part.row.ops for part in parts), 1)
-    found = []
-    for one in first.causes:
-        shares = [
-            (other.share, part)
-            for part in parts
-            for other in part.causes
-            if (other.code, other.layer) == (one.code, one.layer) and other.share is not None
-        ]
-        share = None if one.share is None else sum(of * part.row.time_share for of, part in shares)
-        gain = one.gain if one.gain is None else one.gain._replace(ms=one.gain.ms * first.row.ops / ops)
-        if gain is not None and gain.by == "bound":
-            gain = None  # it is what the share says
-        is_minor = share is not None and share < MATTERS
-        found.append(
-            dataclasses.replace(
-                one,
-                severity="info" if is_minor else one.severity,
-                share=share,
-                slowest=None,
-                text=f"{first.words} {lowered(one.text)}",
-                evidence=one.evidence.of_part,
-                gain=gain,
-            )
-        )
-    return found
+    """The findings of `first`, each with what it explains in all parts."""
+    of_all = first.row.ops / max(sum(part.row.ops for part in parts), 1)
+    return [_of_all(parts, first, cause, of_all) for cause in first.causes]
+
+
+def _of_all(parts: Sequence[Part], first: Part, cause: Diagnosis, of_all: float) -> Diagnosis:
+    """A finding of `first`, which has `of_all` of the ops. What it is at most, its share says."""
+    share = None if cause.share is None else _explained(parts, cause)
+    gain = cause.gain
+    return dataclasses.replace(
+        cause,
+        severity="info" if share is not None and share < MATTERS else cause.severity,
+        share=share,
+        slowest=None,
+        text=f"{first.words} {lowered(cause.text)}",
+        evidence=cause.evidence.of_part,
+        gain=None if gain is None or gain.by == "bound" else gain._replace(ms=gain.ms * of_all),
+    )
 
 
 def _others(
@@ -237,21 +236,16 @@ def _others(
 ) -> tuple[list[Diagnosis], Verdict]:
     """Causes of other parts than the one that leads, where that has them not and they matter to the whole; and
     `verdict` with them. `wire` is how much of the whole is on it."""
-    found: dict[str, Diagnosis] = {}
-    codes = {one.code for one in first.causes}
-    for part in sorted(parts, key=lambda one: -one.row.time_share):
-        cause = next((one for one in part.causes if one.code == part.verdict.cause), None)
-        if part is first or part.verdict.outcome != "fault" or cause is None or cause.code in {*codes, *found}:
+    more: dict[str, Diagnosis] = {}
+    codes = {cause.code for cause in first.causes}
+    for part in sorted(parts, key=lambda some: -some.row.time_share):
+        cause = next((own for own in part.causes if own.code == part.verdict.cause), None)
+        if part is first or part.verdict.outcome != "fault" or cause is None or cause.code in {*codes, *more}:
             continue
-        share = wire * sum(
-            (one.share or 0.0) * some.row.time_share
-            for some in parts
-            for one in some.causes
-            if (one.code, one.layer) == (cause.code, cause.layer)
-        )
+        share = wire * _explained(parts, cause)
         if share >= MATTERS:
             when = part.words
-            found[cause.code] = dataclasses.replace(
+            more[cause.code] = dataclasses.replace(
                 cause,
                 share=share,
                 slowest=None,
@@ -261,7 +255,7 @@ def _others(
             )
             also = f"{_capital(when)}: {lowered(cause.headline)}, {percent(share)} of {of}."
             verdict = dataclasses.replace(verdict, text=f"{verdict.text} {also}", also=[*verdict.also, cause.code])
-    return list(found.values()), verdict
+    return list(more.values()), verdict
 
 
 def _capital(words: str) -> str:
@@ -275,12 +269,12 @@ def _beside_the_application(phases: Sequence[Part], whole: Whole) -> tuple[list[
     """The whole's mean holds what the application measured, which no phase has: where it only knows that the layer is
     slow, and the phase that makes most of the time knows why, that cause is the whole's."""
     causes, verdict, mean = whole.causes, whole.verdict, whole.mean
-    most = max(phases, key=lambda one: one.row.time_share)
+    most = max(phases, key=lambda phase: phase.row.time_share)
     if most.row.time_share < _NAMES or most.verdict.outcome != "fault":
         return None
     # A limit above the wire leads a phase without a share; beside the application's time it needs one.
-    able = [one for one in most.causes if one.share is not None and one.share >= CAUSE and one.code not in VAGUE]
-    cause = next((one for one in able if one.code == most.verdict.cause), next(iter(able), None))
+    able = [own for own in most.causes if own.share is not None and own.share >= CAUSE and own.code not in VAGUE]
+    cause = next((own for own in able if own.code == most.verdict.cause), next(iter(able), None))
     if cause is None or cause.share is None or verdict.cause == cause.code:
         return None
     when = most.words
@@ -294,7 +288,7 @@ def _beside_the_application(phases: Sequence[Part], whole: Whole) -> tuple[list[
         return causes, dataclasses.replace(verdict, text=also, also=[*verdict.also, cause.code])
     own = dataclasses.replace(cause, share=share, text=f"{when} {cause.text}", gain=None)
     same_time = (*_SAME_TIME, STORAGE) if is_split else _SAME_TIME
-    others = [one for one in causes if one.code not in same_time or one.layer != verdict.largest_layer]
+    others = [other for other in causes if other.code not in same_time or other.layer != verdict.largest_layer]
     sure = "low" if most.verdict.confidence == "low" else "medium"
     of_all = f"{mean.said(mean.total_ms)} ms of the application's time"
     much = f"{mean.said(share * mean.total_ms)} of {of_all} ({percent(share)})"

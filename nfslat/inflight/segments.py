@@ -33,6 +33,8 @@ _MAJORITY = 0.5  # of the time of operations that are on both sides
 _MATTERS = 0.10  # of the time of all ops: what a change makes of it
 _LEAST_NS = 200_000.0  # an op, on average: less is no phase worth a line
 
+_SCALE_NS = 1_000_000.0  # what the usual time counts as, where times are multiples of it
+
 
 class Calls(NamedTuple):
     """Ops in any order, one row each; `kind` numbers the operation."""
@@ -66,20 +68,21 @@ def segments(calls: Calls) -> list[int]:
     if not rows:
         return []
     borders = _of_main(calls)
-    every_ns, step = float(calls.client_ns.sum()), max(rows // _SAMPLE, 1)
-    sample = (calls.part(slice(None, None, step)) if step > 1 else calls).in_order
+    sample = calls.part(slice(None, None, max(rows // _SAMPLE, 1))).in_order
+    every_ns = float(sample.client_ns.sum())
     for view in (_of_all, _of_pace):
         edges = [0, *np.searchsorted(sample.begin_ns, borders).tolist(), len(sample.begin_ns)]
-        found = []
+        more = []
         for begin, end in itertools.pairwise(edges):
             some = sample.part(slice(begin, end))
-            found += [int(some.begin_ns[cut]) for cut in _that_matter(some, view(some), every_ns / step)]
-        borders = sorted({*borders, *found})[: MOST - 1]
+            more += [int(some.begin_ns[cut]) for cut in _that_matter(some, view(some), every_ns)]
+        borders = sorted({*borders, *more})[: MOST - 1]
     return [border for border in borders if border > sample.begin_ns[0]]
 
 
 def _of_main(calls: Calls) -> list[int]:
-    main = calls.part(np.flatnonzero(calls.kind == largest(calls.kind, lambda at: calls.client_ns[at]))).in_order
+    most = largest(calls.kind, lambda at: calls.part(at).client_ns)
+    main = calls.part(np.flatnonzero(calls.kind == most)).in_order
     return [int(main.begin_ns[cut]) for cut in changes([main.server_ns, main.network_ns])]
 
 
@@ -111,9 +114,6 @@ def _of_pace(calls: Calls) -> list[int]:
     return [nearest_row([relative], begins, cut) for cut in cuts]
 
 
-_SCALE_NS = 1_000_000.0  # a multiple of the usual time as ns, in which levels are compared
-
-
 def _time_until(edges: F64, when_ns: I64) -> F64:
     """Summed over `when_ns`, ascending: for how long it had been at each of `edges`."""
     count = np.searchsorted(when_ns, edges)
@@ -140,8 +140,8 @@ def _that_matter(calls: Calls, cuts: list[int], every_ns: float) -> list[int]:
         edges = [0, *cuts, len(calls.begin_ns)]
         parts = [calls.part(slice(begin, end)) for begin, end in itertools.pairwise(edges)]
         makes = [
-            _makes_ns(one, other) if min(len(one.kind), len(other.kind)) >= _OPS_OF_PHASE else 0.0
-            for one, other in itertools.pairwise(parts)
+            _makes_ns(before, after) if min(len(before.kind), len(after.kind)) >= _OPS_OF_PHASE else 0.0
+            for before, after in itertools.pairwise(parts)
         ]
         least = int(np.argmin(makes))
         if makes[least] >= _MATTERS * every_ns:
@@ -155,20 +155,20 @@ def _makes_ns(before: Calls, after: Calls) -> float:
     0 where they do not say the same, or it is too little an op."""
     both = np.intersect1d(before.kind, after.kind).tolist()
     rows = [(before.kind == number, after.kind == number) for number in both]
-    rows = [one for one in rows if min(map(np.count_nonzero, one)) >= _OPS_TO_VOTE]
-    columns = ((before.server_ns, after.server_ns), (before.network_ns, after.network_ns))
-    return max((_takes_longer_ns([(first[one], then[other]) for one, other in rows]) for first, then in columns))
+    rows = [sides for sides in rows if min(map(np.count_nonzero, sides)) >= _OPS_TO_VOTE]
+    columns = (before.server_ns, after.server_ns), (before.network_ns, after.network_ns)
+    return max(_takes_longer_ns([(first[early], then[late]) for early, late in rows]) for first, then in columns)
 
 
 def _takes_longer_ns(kinds: list[tuple[I64, I64]]) -> float:
     """The same of the times before and after a cut, by operation."""
     weight, votes = 0.0, 0.0
     ops, more_ns = np.zeros(2), np.zeros(2)
-    for times in kinds:
-        levels = np.array([max(float(np.median(one)), 1.0) for one in times])
-        counts = np.array([len(one) for one in times])
+    for sides in kinds:
+        levels = np.array([max(float(np.median(times)), 1.0) for times in sides])
+        counts = np.array([len(times) for times in sides])
         step = float(np.log2(levels[1] / levels[0]))
-        time_ns = float(sum(np.maximum(one, 0).sum() for one in times))
+        time_ns = float(sum(np.maximum(times, 0).sum() for times in sides))
         weight += time_ns
         votes += time_ns * np.sign(step) * (abs(step) >= _FACTOR)
         ops += counts
