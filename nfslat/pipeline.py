@@ -55,7 +55,7 @@ from nfslat.host_pairs import HostPairs, apart, host_pairs, is_at
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.inflight.analysis import OneSide, in_flight, one_of_several
 from nfslat.inflight.serial import serial_calls
-from nfslat.inflight.server import refuted
+from nfslat.inflight.server import ServerLoad, in_phase, led_by_whole
 from nfslat.kernels.at_once import at_once
 from nfslat.kernels.memory import give_back
 from nfslat.match import overlap
@@ -96,14 +96,13 @@ if TYPE_CHECKING:
     from nfslat.evidence.known import Known
     from nfslat.figures.host_pairs import PairTold
     from nfslat.figures.objectives import Slo
-    from nfslat.figures.phases import Told
+    from nfslat.figures.phases import Span, Told
     from nfslat.figures.whatif import Asked
     from nfslat.names.paths import Paths
 
 _MOST_CLOCKS = 256  # pairs of hosts whose clocks are sought
 _FEW_OPS = 256  # what ACKs say beside more of them is hardly anything new
 _MANY = 1 << 18  # ops, from which on memory is given back to the system between two stages
-_NEARLY_ALL = 0.8  # of the calls: what they and those beside them say together is not said by more of them
 
 # --- Captures to matched ops ------------------------------------------------------------------------------------------
 
@@ -358,17 +357,16 @@ def report(
     from nfslat.figures.audit.pair import pair_notes, remarks
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
     from nfslat.figures.findings import contradictions, findings_of_hangs, judge
-    from nfslat.figures.host_pairs import leading_pair
     from nfslat.figures.inferred import inferred_of
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
     from nfslat.figures.notes import notes_of
     from nfslat.figures.objectives import objectives_of
-    from nfslat.figures.phases import leading, named_by_phase
     from nfslat.figures.stack import stack
     from nfslat.figures.whatif import in_effect, what_if
     from nfslat.findings.capture import capture_findings
     from nfslat.findings.clock import clock_findings
+    from nfslat.findings.parts import lead_by_parts
     from nfslat.tally.charges import ChargeTally
     from nfslat.tally.clock import ClockTally
     from nfslat.tally.hangs import HangTally
@@ -395,19 +393,12 @@ def report(
         of_clock = [] if clock is None else clock_findings(clock)
         of_hosts, pairs = pairs_of(c, known, transport)
         phases = phases_of(c, known, borders)
-        # What the application measured, and what is not shown, are of the whole.
-        is_of_phases = not known.app_ms and not (
-            facts is not None and facts.unseen is not None and facts.unseen.matters
-        )
-        leads: PairTold | Told | None = leading_pair(pairs, verdict) if is_of_phases else None
-        if leads is not None:
-            phases = []  # of all pairs together: another mix of hosts is no other state of any
-        elif is_of_phases:
-            leads = leading(phases, verdict, inflight.server.threads_estimate)
-        if leads is not None:
-            causes, verdict = leads.causes, leads.verdict
-        elif known.app_ms and verdict is not None and facts is not None:
-            causes, verdict = named_by_phase(phases, causes, verdict, facts.mean)
+        if judged is not None:
+            whole = judged.whole(inflight)
+            of_parts = lead_by_parts(pairs, whole, of_hosts=True)
+            if of_parts is not None:
+                phases = []  # of all pairs together: another mix of hosts is no other state of any
+            causes, verdict = of_parts or lead_by_parts(phases, whole) or (causes, verdict)
         now = None if facts is None else in_effect(c, known, facts, causes, sessions=sessions)
         replays, unanswered = what_if(c, asked, now)
         return model.Report(
@@ -442,35 +433,47 @@ def report(
 
 
 def phases_of(c: Analysis, known: Known, borders: Sequence[int] | None = None) -> list[Told]:
-    """What is said of each stretch of time in which response times keep a level; nothing where there is only one.
+    """What is said of each stretch of time in which the hosts are in one state; nothing where there is only one.
 
     Means that somebody gave are of the whole, and are left out.
     """
+    from nfslat.figures.phases import spans_of
+
+    whole, spans = c.inflight.load, spans_of(c, borders)
+    phases: list[Told | None] = []
+    threads = []
+    for span in spans:
+        part = _inside(c, span)
+        threads.append(part.inflight.load.threads.without_rows)
+        phases.append(_phase(c, part, span, in_phase(whole, part.inflight.load), known))
+    for at in led_by_whole(whole.threads, threads):
+        phases[at] = _phase(c, _inside(c, spans[at]), spans[at], whole, known)
+    return [phase for phase in phases if phase is not None]
+
+
+def _inside(c: Analysis, span: Span) -> Analysis:
+    """What was called in a phase; without what borders on others, where that leaves any."""
+    part = within(c, *span.inside_ns)
+    return part if len(part.matched) else within(c, span.begin_ns, span.end_ns)
+
+
+def _phase(c: Analysis, part: Analysis, span: Span, load: ServerLoad, known: Known) -> Told | None:
+    """What is said of `part`, a phase of `c`; `load` is what its server's threads had to do."""
     from nfslat.evidence.known import Known
     from nfslat.figures.findings import judge
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
-    from nfslat.figures.phases import Told, phase_row, spans_of
+    from nfslat.figures.phases import Told, phase_row
 
+    if load is not part.inflight.load:
+        part = dataclasses.replace(part, inflight=part.inflight._replace(load=load))
     hosts = Known(server_host=known.server_host, client_host=known.client_host)
-    told = []
-    for span in spans_of(c, borders):
-        one = within(c, *span.inside_ns)
-        if not len(one.matched):
-            one = within(c, span.begin_ns, span.end_ns)
-        whole, own = c.inflight.load.threads, one.inflight.load.threads
-        # Of fewer threads than work at once in another phase the whole says nothing: all of it has no such limit.
-        is_fewer = own.limited and own.high is not None and own.high < whole.bound.threads
-        if whole.instead and not is_fewer and len(one.matched) < _NEARLY_ALL * len(c.matched):
-            # More calls have told than there are in one phase.
-            load = refuted(one.inflight.load, whole.instead)
-            one = dataclasses.replace(one, inflight=one.inflight._replace(load=load))
-        inflight = inflight_of(one, brief=True)
-        judged = judge(one, hosts, matched_ops(one, brief=True), inflight, None)
-        if judged is not None:
-            row = phase_row(c, one, span, judged.verdict, inflight)
-            told.append(Told(span, row, judged.causes, judged.verdict, judged))
-    return told
+    inflight = inflight_of(part, brief=True)
+    judged = judge(part, hosts, matched_ops(part, brief=True), inflight, None)
+    if judged is None:
+        return None
+    row = phase_row(c, part, span, judged.verdict, inflight)
+    return Told(span, row, judged.causes, judged.verdict, judged)
 
 
 def pairs_of(
@@ -485,7 +488,7 @@ def pairs_of(
     from nfslat.figures.host_pairs import FEW, MOST, PairTold, numbers_of, plain_rows, told_row, ways_between
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
-    from nfslat.figures.phases import leading
+    from nfslat.findings.parts import lead_by_parts
 
     numbers = numbers_of(c, pairs)
     rows = plain_rows(c, pairs.pairs, numbers)
@@ -507,9 +510,10 @@ def pairs_of(
         judged = judge(one, hosts, matched_ops(one, brief=True), inflight, ways)
         if judged is None:
             continue
-        found = leading(phases_of(one, hosts), judged.verdict, inflight.server.threads_estimate) or judged
-        rows[at] = told_row(rows[at], pair, one, inflight, found.verdict)
-        told.append(PairTold(pair, rows[at], found.causes, found.verdict, judged, one.clock))
+        whole = judged.whole(inflight)
+        causes, verdict = lead_by_parts(phases_of(one, hosts), whole) or (judged.causes, judged.verdict)
+        rows[at] = told_row(rows[at], pair, one, inflight, verdict)
+        told.append(PairTold(pair, rows[at], causes, verdict, judged, one.clock))
     return sorted(rows, key=lambda row: -row.time_share), told
 
 

@@ -1,133 +1,168 @@
-"""Matched ops + clock -> the five parts, and SRT definitions."""
+"""What is said of phases and of pairs of hosts, and of all ops -> whose words lead, and shares of one base."""
 
 from __future__ import annotations
 
-import numpy as np
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wire_tables import MS, Op, ops
 
-from nfslat.clock.theta import find_clock
-from nfslat.decompose import PART_NAMES, SRT_DEFINITIONS, ConstantOffset, Parts, srt_ns
-from nfslat.model.tables import I64, Matched, Ops
+from nfslat.answer.model import Objective, Verdict
+from nfslat.findings.catalogue import row
+from nfslat.findings.diagnosis import Diagnosis, diagnosis
+from nfslat.findings.layers import Layers
+from nfslat.findings.leads import Ground
+from nfslat.findings.network import Delay
+from nfslat.findings.parts import Whole, lead_by_parts
+from nfslat.findings.rank import ranked
+from nfslat.findings.server import Queue, Storage, Unknown
+from nfslat.findings.verdict import verdict
 
-# A third of the range, so that no difference of two of them leaves int64.
-INSTANT = st.integers(-(1 << 61), 1 << 61)
+SOUND = Ground(ops=1_000, complete=1.0, incomplete="", negative=0, clock_fits=True)
+EVIDENCE = {
+    "server-storage": Storage(in_thread_ms=0.0, data_ops=0, data_ms=0.0),
+    "server-threads": Queue(queue_ms=0.0, in_thread_ms=0.0, server_ms=0.0),
+    "net-delay": Delay(least_round_trip_ms=0.0, network_ms=0.0),
+    "server-queue-unknown": Unknown(server_ms=0.0, in_thread_ms=0.0),
+}
 
 
-def table(instants: list[tuple[int, ...]]) -> Ops:
-    """Ops with these instants, in ns, in this order."""
-    base = ops(*(Op((row, row, row, row), row) for row in range(len(instants))))
-    columns = {name: getattr(base, name) for name in Ops.columns()}
-    at = np.array(instants, dtype=np.int64).reshape(-1, 4)
-    return Ops.from_columns(
-        columns | {f"t{i}": at[:, i].copy() for i in range(4)}, kinds=base.kinds, connections=base.connections
+@dataclass
+class Row:
+    """Figures of a part."""
+
+    ops: int
+    client_ms: float
+    time_share: float
+    threads_estimate: int | None = None
+
+
+@dataclass
+class Part:
+    """A phase or a pair of hosts."""
+
+    words: str
+    row: Row
+    causes: list[Diagnosis]
+    verdict: Verdict
+
+
+def _finding(code: str, share: float, sure: str = "likely") -> Diagnosis:
+    text = f"the text of {code}"
+    return diagnosis(code, row(code).layer, text, share=share, confidence=sure, evidence=EVIDENCE[code])
+
+
+def _parts(*of: tuple[int, float, list[Diagnosis]]) -> list[Part]:
+    """From ops, their mean ms, and what was found of each."""
+    all_ms = sum(ops * ms for ops, ms, _ in of)
+    out = []
+    for at, (ops, ms, found) in enumerate(of):
+        server = sum(one.share or 0.0 for one in found if one.layer == "server") * ms
+        mean = Layers(min(server, 0.95 * ms), ms - min(server, 0.95 * ms))
+        causes = ranked(found, mean.total_ms)
+        said = verdict(mean, None, SOUND, causes)
+        out.append(Part(f"in part {at}", Row(ops, ms, ops * ms / all_ms), causes, said))
+    return out
+
+
+def _whole(outcome: str = "no-fault", causes: list[Diagnosis] | None = None, **more: Any) -> Whole:
+    found = causes or []
+    mean = Layers(5.0, 5.0)
+    said = dataclasses.replace(verdict(mean, None, SOUND, found), outcome=outcome)
+    return Whole(found, dataclasses.replace(said, **more), mean, None)
+
+
+def test_a_limit_of_a_part_of_the_time_has_its_share_of_all_of_it() -> None:
+    """Of half of the time calls wait 60 % of theirs, and of the whole nothing was found."""
+    parts = _parts((500, 1.0, []), (500, 1.0, [_finding("server-threads", 0.6)]))
+    found = lead_by_parts(parts, _whole())
+    assert found is not None
+    causes, said = found
+    assert (said.outcome, said.cause, said.share) == ("fault", "server-threads", pytest.approx(0.3))
+    assert [(one.code, one.share) for one in causes] == [("server-threads", pytest.approx(0.3))]
+    assert said.text.startswith("In part 1 (50.0 % of the time): ")
+    assert causes[0].gain is not None
+    assert causes[0].gain.ms == pytest.approx(0.3)
+
+
+def test_too_little_of_all_the_time_is_no_fault_of_all() -> None:
+    """What would not lead as a share of one whole does not as a part's."""
+    parts = _parts((900, 1.0, []), (100, 1.0, [_finding("server-threads", 0.9)]))
+    assert lead_by_parts(parts, _whole()) is None
+
+
+def test_no_fault_of_a_part_does_not_decide_what_is_open() -> None:
+    """Of what cannot be told of all ops, a part without a fault tells its own; of nearly all it tells it."""
+    unknown = [_finding("server-queue-unknown", 1.0, "certain")]
+    half = _parts((600, 10.0, []), (400, 10.0, unknown))
+    assert lead_by_parts(half, _whole("undecided")) is None
+    found = lead_by_parts(_parts((600, 10.0, []), (350, 10.0, []), (50, 10.0, unknown)), _whole("undecided"))
+    assert found is not None
+    assert found[1].outcome == "no-fault"
+
+
+def test_what_explains_most_in_all_parts_leads() -> None:
+    """Two parts of a third each wait for the disk, and one that takes a little more is far away: it is the disk."""
+    disk = [_finding("server-storage", 0.9)]
+    parts = _parts((300, 1.0, disk), (400, 1.0, [_finding("net-delay", 0.7)]), (300, 1.0, disk))
+    found = lead_by_parts(parts, _whole(), of_hosts=True)
+    assert found is not None
+    assert (found[1].cause, found[1].share, found[1].also) == ("server-storage", pytest.approx(0.54), ["net-delay"])
+    assert [one.share for one in found[0]] == [pytest.approx(0.54), pytest.approx(0.28)]
+
+
+def test_a_part_that_cannot_be_told_leaves_the_whole_open() -> None:
+    """Most of the rest waits for its disk; but nobody knows why the slowest stretch is ten times as slow."""
+    disk, unknown = [_finding("server-storage", 0.95)], [_finding("server-queue-unknown", 1.0, "certain")]
+    parts = _parts((600, 50.0, disk), (150, 300.0, unknown), (400, 50.0, disk))
+    assert parts[1].verdict.outcome == "undecided"
+    assert lead_by_parts(parts, _whole("undecided")) is None
+
+
+@pytest.mark.parametrize(("whole", "part", "leads"), [
+    ("certain", "likely", False), ("certain", "certain", True), ("likely", "likely", True), ("likely", "certain", True),
+])  # fmt: skip
+def test_a_part_that_knows_less_than_the_whole_does_not_lead(whole: str, part: str, leads: bool) -> None:
+    """What is affirmed of all is not denied by a part of it that is only likely."""
+    parts = _parts((300, 1.0, []), (700, 1.0, [_finding("server-storage", 0.9, part)]))
+    of_all = _whole("fault", [_finding("server-threads", 0.6, whole)])
+    for of_hosts in (False, True):
+        assert (lead_by_parts(parts, of_all, of_hosts=of_hosts) is not None) == leads
+
+
+def test_what_is_met_or_of_the_whole_alone_stays() -> None:
+    """Objectives that are met; ops that no part has; parts that are not nearly all."""
+    parts = _parts((500, 1.0, []), (500, 1.0, [_finding("server-threads", 0.9)]))
+    met = Objective("READ.p50=5", "READ", "p50", "client", 5.0, 1.0, True)
+    assert lead_by_parts(parts, _whole()) is not None
+    assert lead_by_parts(parts, _whole(objectives=[met])) is None
+    assert lead_by_parts(parts, _whole()._replace(is_reckoned=True)) is None
+    assert lead_by_parts(parts[1:], _whole()) is None
+    assert lead_by_parts([], _whole()) is None
+
+
+_FOUND = st.lists(st.sampled_from(sorted(EVIDENCE)), unique=True, max_size=4).flatmap(
+    lambda codes: st.lists(st.floats(0, 1), min_size=len(codes), max_size=len(codes)).map(
+        lambda some: [_finding(code, share / max(sum(some), 1.0)) for code, share in zip(codes, some, strict=True)]
     )
-
-
-def all_of(rows: int) -> Matched:
-    return Matched(np.arange(rows, dtype=np.int32), np.arange(rows, dtype=np.int32))
-
-
-def parts_ms(parts: Parts) -> list[float]:
-    return [int(parts.ns(name)[0]) / MS for name in PART_NAMES]
-
-
-def test_the_five_parts_of_one_op() -> None:
-    """Client: 0, 1 | 20, 22. Server, its clock 1000 ahead: 1003, 1005 | 1015, 1016. So the call's last byte needs 4
-    on the way, the server 10, the reply's last byte 6."""
-    server, client = ops(Op((1003, 1005, 1015, 1016), 7)), ops(Op((0, 1, 20, 22), 7))
-    parts = Parts(server, client, all_of(1), ConstantOffset(1000 * MS))
-    assert parts_ms(parts) == [1, 4, 10, 1, 6]
-    assert sum(parts_ms(parts)) == 22
-
-
-def test_a_negative_part_is_kept() -> None:
-    """With theta 10 too large the call arrives before it was sent; the sum does not change."""
-    server, client = ops(Op((1003, 1005, 1015, 1016), 7)), ops(Op((0, 1, 20, 22), 7))
-    assert parts_ms(Parts(server, client, all_of(1), ConstantOffset(1010 * MS))) == [1, -6, 10, 1, 16]
-
-
-def test_parts_follow_the_rows_of_the_match() -> None:
-    """The rows of the two sides need not be in the same order."""
-    server, client = ops(Op((1, 1, 2, 2), 8), Op((3, 3, 9, 9), 7)), ops(Op((0, 0, 10, 10), 7), Op((0.5, 0.5, 4, 4), 8))
-    parts = Parts(
-        server, client, Matched(np.array([1, 0], dtype=np.int32), np.array([0, 1], dtype=np.int32)), ConstantOffset(0)
-    )
-    assert (parts.ns("server") // MS).tolist() == [6, 1]
-
-
-@given(st.lists(st.tuples(*[INSTANT] * 8), min_size=1, max_size=5), st.integers(-(1 << 60), 1 << 60))
-def test_the_parts_sum_to_the_client_srt_whatever_theta_is(instants: list[tuple[int, ...]], theta_ns: int) -> None:
-    """Exactly, in integer nanoseconds, for any instants."""
-    server, client = table([row[:4] for row in instants]), table([row[4:] for row in instants])
-    parts = Parts(server, client, all_of(len(instants)), ConstantOffset(theta_ns))
-    total: I64 = sum((parts.ns(name) for name in PART_NAMES), start=np.zeros(len(instants), dtype=np.int64))
-    assert (total == client.t3 - client.t0).all()
-    assert (total == srt_ns(client, "nfslat", "client")).all()
-    assert (parts.ns("server") == srt_ns(server, "nfslat", "server")).all()
-
-
-@given(st.lists(st.tuples(*[INSTANT] * 8), min_size=1, max_size=5), INSTANT, INSTANT)
-def test_theta_moves_time_from_one_direction_to_the_other(instants: list[tuple[int, ...]], a: int, b: int) -> None:
-    """Both network parts together, and the other three, are the same for any theta."""
-    server, client = table([row[:4] for row in instants]), table([row[4:] for row in instants])
-    one, two = (Parts(server, client, all_of(len(instants)), ConstantOffset(theta // 2)) for theta in (a, b))
-    assert (one.ns("call_net") + one.ns("reply_net") == two.ns("call_net") + two.ns("reply_net")).all()
-    assert all((one.ns(name) == two.ns(name)).all() for name in ("call_send", "server", "reply_send"))
-
-
-# --- SRT --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("definition", "side", "ms"),
-    [("nfslat", "client", 12), ("nfslat", "server", 6), ("tshark", "client", 10), ("first", "server", 8)],
 )
-def test_srt_definitions(definition: str, side: str, ms: int) -> None:
-    """Call in 0 to 2, reply in 8 to 12. nfslat: 0 to 12 at the client, 2 to 8 at the server. first: 0 to 8. tshark
-    shows both where they are complete: 2 to 12."""
-    one = ops(Op((0, 2, 8, 12), 7))
-    assert srt_ns(one, definition, side).tolist() == [ms * MS]
-    assert definition in SRT_DEFINITIONS
 
 
-# --- Theta ------------------------------------------------------------------------------------------------------------
-
-
-def test_theta_lies_between_the_fastest_call_and_the_fastest_reply() -> None:
-    """Server 100 ahead. Op 1: call 3 on the way, reply 9. Op 2: call 8, reply 2. So theta is 98 to 103, and 100.5 is
-    wrong by at most 2.5."""
-    client = ops(Op((0, 0, 20, 20), 1), Op((30, 30, 50, 50), 2))
-    server = ops(Op((103, 103, 111, 111), 1), Op((138, 138, 148, 148), 2))
-    (segment,) = find_clock(server, client, all_of(2)).segments
-    low, high = segment.lines.a_range(0)
-    assert ((segment.y0_ns + low) / MS, (segment.y0_ns + high) / MS, segment.theta_ns / MS) == (98, 103, 100.5)
-
-
-_GAP = st.integers(0, 10**9)
-
-
-@given(st.lists(st.tuples(*[_GAP] * 8), min_size=1, max_size=8), st.integers(-(1 << 60), 1 << 60))
-def test_causal_timelines_hold_the_true_theta(gaps: list[tuple[int, ...]], theta_ns: int) -> None:
-    """Calls arrive after they were sent, replies too: the bounds hold the true theta, and no part is negative with it.
-    Gaps: start, call sending, way there, serving, reply sending, way back, and how far first bytes run ahead."""
-    client, server = [], []
-    for start, call_send, there, serve, reply_send, back, early_call, early_reply in gaps:
-        c0 = start
-        c1 = c0 + call_send
-        s1 = c1 + there
-        s2 = s1 + serve
-        s3 = s2 + reply_send
-        c3 = s3 + back
-        client.append((c0, c1, c3 - min(early_reply, c3 - s2), c3))
-        server.append(tuple(t + theta_ns for t in (s1 - min(early_call, s1 - c0), s1, s2, s3)))
-    one, two, every = table(server), table(client), all_of(len(gaps))
-    (segment,) = find_clock(one, two, every).segments
-    for t_ns in (segment.begin_ns, segment.t_ns, segment.end_ns):
-        low, high = segment.bounds_at(t_ns)
-        assert low <= theta_ns <= high
-        assert low <= segment.theta_at(t_ns) <= high
-    parts = Parts(one, two, every, ConstantOffset(theta_ns))
-    assert all((parts.ns(name) >= 0).all() for name in PART_NAMES)
+@given(st.lists(st.tuples(st.integers(1, 10**6), st.floats(0.01, 1e4), _FOUND), min_size=1, max_size=6), st.booleans())
+def test_shares_of_one_ranking_are_of_one_whole(of: list[tuple[int, float, list[Diagnosis]]], hosts: bool) -> None:
+    """Where what explains a part's time is no more than all of it, so it is of all parts together; and each finding
+    explains the sum of what it does in them."""
+    parts = _parts(*of)
+    found = lead_by_parts(parts, _whole(), of_hosts=hosts)
+    if found is None:
+        return
+    causes, said = found
+    assert sum(one.share or 0.0 for one in causes) <= 1 + 1e-9
+    for one in causes:
+        every = sum((it.share or 0.0) * ops * ms for ops, ms, some in of for it in some if it.code == one.code)
+        assert one.share == pytest.approx(every / sum(ops * ms for ops, ms, _ in of), abs=1e-9)
+    own = next((one for one in causes if one.code == said.cause), None)
+    assert own is None or said.share == own.share

@@ -17,12 +17,16 @@ from queues import GETATTR, MS, S, Traffic, one_after_another, ops, simulate
 from nfslat import api, pipeline
 from nfslat.evidence.known import Known
 from nfslat.inflight.changes import MOST, changes
-from nfslat.inflight.server import server_load
+from nfslat.inflight.server import ServerLoad, in_phase, led_by_whole, server_load
+from nfslat.inflight.threads import Bound, Threads
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import Loose
 from nfslat.select import is_reverse
 
-HALF = Path(__file__).resolve().parents[2] / "shared" / "lab2" / "half_threads"
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+HALF = SHARED / "lab2" / "half_threads"
+PART = SHARED / "broken" / "parts"
+MIXED = SHARED / "lab3" / "t16_2_16_meta_full"
 LAWS: list[dict[str, Any]] = [{"law": "exponential"}, {"law": "lognormal", "sigma": 1.0}, {"law": "constant"}]
 
 
@@ -222,3 +226,63 @@ def test_what_many_threads_did_before_says_nothing_of_the_few_that_are_left(tmp_
     assert report.inflight.server.instead
     assert report.verdict is not None
     assert (report.verdict.cause, report.phases[-1].threads_estimate) == ("server-threads", 2)
+
+
+@pytest.mark.skipif(not PART.is_dir(), reason="no ../shared/broken/parts")
+def test_a_limit_for_a_part_of_the_time_is_a_fault_of_all_of_it() -> None:
+    """64 threads, of which 3 are left for 0.4 of 1.3 s: more that work at once before and after refute no limit of 3
+    then, and its share is of all the time."""
+    pair = (PART / f"threads3_for_a_part.{side}.pcap.gz" for side in ("server", "client"))
+    report = api.correlate(*pair).summary
+    assert report.verdict is not None
+    assert (report.verdict.outcome, report.verdict.cause) == ("fault", "server-threads")
+    assert [one.threads_estimate for one in report.phases] == [None, 3, None]
+    assert report.verdict.text.startswith("From 2026-09-21 14:13:20.926 UTC to 2026-09-21 14:13:21.274 UTC ")
+    assert 0.25 <= (report.verdict.share or 0.0) <= 0.4
+    threads = next(one for one in report.findings if one.code == "server-threads")
+    assert threads.share == report.verdict.share
+    assert "a limit of 3 at once" in threads.text
+
+
+@pytest.mark.skipif(not MIXED.is_dir(), reason="no ../shared/lab3")
+def test_a_mixed_stretch_in_which_a_limit_ends_is_split_there() -> None:
+    """A real server of 16 threads had 2 for five seconds of a load of metadata: the stretch is dated, and no disk is
+    blamed for what cannot be told of it."""
+    report = api.correlate(MIXED / "server.pcap.gz", MIXED / "client.pcap.gz").summary
+    assert [one.begin[11:19] for one in report.phases[1:]] == ["03:49:59", "03:50:04"]
+    slow = report.phases[1]
+    assert slow.client_ms > 5 * max(report.phases[0].client_ms, report.phases[2].client_ms)
+    assert slow.cause != "server-storage"
+    assert report.verdict is not None
+    assert report.verdict.outcome == "undecided" or report.verdict.cause == "server-threads"
+
+
+def _load(limit: int | None, bound: int, *, calls: int = 1_000, cannot: str = "", instead: str = "") -> ServerLoad:
+    times = np.zeros(0, dtype=np.int64)
+    threads = Threads(
+        calls=calls, bound=Bound(bound, 9), most_in_flight=16, estimate=limit, low=limit or bound, high=limit,
+        limited=limit is not None, forced_share=0.0, waiting_share=0.0, start_ns=times, low_start_ns=times,
+        high_start_ns=times, cannot=cannot, instead=instead,
+    )  # fmt: skip
+    jobs: Any = None
+    return ServerLoad(jobs, threads, times, times, times, 0)
+
+
+def test_what_refutes_a_limit_does_so_where_it_was_found() -> None:
+    """Of fewer threads than work at once in another phase the whole says nothing; of as many it does, for more calls
+    tell there."""
+    whole = _load(None, 15, calls=5_000, instead="they share a disk")
+    assert in_phase(whole, _load(3, 3)).threads.estimate == 3
+    refuted = in_phase(whole, _load(15, 15)).threads
+    assert (refuted.limited, refuted.instead) == (False, "they share a disk")
+    assert in_phase(_load(None, 15, calls=5_000), _load(15, 15)).threads.limited
+
+
+def test_a_pool_of_threads_belongs_to_a_server() -> None:
+    """What all calls tell holds for a phase whose own cannot; not where those show more threads, or say that none
+    waits, or where another phase has another limit."""
+    whole, silent = _load(4, 4).threads, _load(None, 2, cannot="only 40 calls").threads
+    more, none_waits = _load(None, 5, cannot="only 40 calls").threads, _load(None, 2).threads
+    assert led_by_whole(whole, [silent, more, none_waits, whole]) == [0]
+    assert led_by_whole(whole, [silent, _load(2, 2).threads]) == []
+    assert led_by_whole(none_waits, [silent]) == []

@@ -29,6 +29,7 @@ from nfslat.findings.hosts import host_findings
 from nfslat.findings.inferred import no_surer
 from nfslat.findings.layers import Layers
 from nfslat.findings.network import network_findings
+from nfslat.findings.parts import Whole
 from nfslat.findings.put_off import error_findings, put_off_by_layer
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import server_findings, with_window
@@ -58,6 +59,12 @@ class Judged(NamedTuple):
     facts: Facts
     mean: Layers  # as the verdict has it
     ground: Ground
+
+    def whole(self, inflight: model.InFlight) -> Whole:
+        """The same beside what is said of parts of those ops."""
+        unseen, threads = self.facts.unseen, inflight.server.threads_estimate
+        is_reckoned = unseen is not None and unseen.matters
+        return Whole(self.causes, self.verdict, self.facts.mean, threads, is_reckoned=is_reckoned)
 
 
 def judge(

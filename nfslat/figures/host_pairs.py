@@ -11,12 +11,7 @@ import numpy as np
 from nfslat.answer import model
 from nfslat.clock.clock import Clock
 from nfslat.figures.findings import Judged
-from nfslat.figures.phases import with_others
 from nfslat.findings.diagnosis import Diagnosis
-from nfslat.findings.facts import MATTERS
-from nfslat.findings.put_off import PUT_OFF_CODES
-from nfslat.findings.rank import ranked
-from nfslat.findings.words import lowered, percent
 from nfslat.host_pairs import HostPair, HostPairs
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
@@ -24,7 +19,6 @@ from nfslat.results import Analysis
 
 FEW = 100  # ops of a pair, of which nothing is said by themselves
 MOST = 32  # pairs that are looked at by themselves, those with most time
-_NEARLY_ALL = 0.9  # of the time: what is said of the pairs is said of all
 
 
 class PairTold(NamedTuple):
@@ -41,14 +35,6 @@ class PairTold(NamedTuple):
     def words(self) -> str:
         """Of whom it is."""
         return self.pair.words
-
-    @property
-    def explained(self) -> float:
-        """Of all response times, what its leading cause explains; of a limit whose share is not known, a part of it."""
-        if self.verdict.outcome != "fault":
-            return 0.0
-        share = self.verdict.share if self.verdict.share is not None else 1.0
-        return max(min(share, 1.0), 0.0) * self.row.time_share
 
 
 def numbers_of(c: Analysis, pairs: HostPairs) -> I64:
@@ -121,23 +107,3 @@ def told_row(
         cause=verdict.cause,
         text=verdict.text,
     )
-
-
-def leading_pair(pairs: Sequence[PairTold], whole: model.Verdict | None) -> PairTold | None:
-    """The pair whose fault explains most of all response times, if that matters; where none has one, the pair with most
-    of the time. With the causes of others that matter, too."""
-    if not pairs or whole is None or whole.cause in PUT_OFF_CODES:
-        return None
-    if whole.objectives and whole.outcome == "no-fault":
-        return None  # what is met is met, whatever a pair took
-    if sum(one.row.time_share for one in pairs) < _NEARLY_ALL:
-        return None
-    most = max(pairs, key=lambda one: (one.explained >= MATTERS, one.explained, one.row.time_share))
-    if most.explained < MATTERS:
-        most = max(pairs, key=lambda one: one.row.time_share)
-    who = most.words
-    text = f"{who[0].upper()}{who[1:]} ({percent(most.row.time_share)} of the time): {lowered(most.verdict.text)}"
-    causes = [dataclasses.replace(one, text=f"{who} {lowered(one.text)}") for one in most.causes]
-    verdict = dataclasses.replace(most.verdict, text=text, objectives=whole.objectives)
-    others, verdict = with_others(pairs, most, verdict, "all response times")
-    return most._replace(causes=ranked([*causes, *others], most.row.client_ms), verdict=verdict)

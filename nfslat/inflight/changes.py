@@ -20,14 +20,15 @@ _PIECES, _OPS = 60, 20  # at most; in each at least
 _FEWEST = 4  # pieces in a phase
 _SPELL = 8  # in one that ends as it began: so many are looked at that jitter would make a shorter one
 _FACTOR = 1.0  # of two, at least: log2
-_LEAST_NS = 1_000_000.0  # and by so much: less is no phase worth a line
+LEAST_NS = 1_000_000.0  # and by so much: less is no phase worth a line
 _OF_ITS_SIDE = 0.9  # of the pieces
 _SPREADS = 3.0  # medians of absolute deviations
 _FEW = 1024  # values, which are sorted sooner than parted
 
 
-def changes(columns: Sequence[I64]) -> list[int]:
-    """Rows, ascending, at which one of `columns` (ns, one row an op) jumps to another level; never the first row."""
+def changes(columns: Sequence[I64], least_ns: float = LEAST_NS) -> list[int]:
+    """Rows, ascending, at which one of `columns` (ns, one row an op) jumps to another level, by `least_ns` or more;
+    never the first row."""
     for edges_of in (_by_ops, _by_time):
         edges = edges_of(columns)
         pieces = len(edges) - 1
@@ -36,11 +37,16 @@ def changes(columns: Sequence[I64]) -> list[int]:
         medians = np.array(
             [[_median(one[a:b]) for a, b in itertools.pairwise(edges.tolist())] for one in columns], dtype=np.float64
         )
-        if not any(_may_hold_a_step(row) for row in medians):
+        if not any(_may_hold_a_step(row, least_ns) for row in medians):
             break
-        if cuts := sorted(_split(medians, 0, pieces))[: MOST - 1]:
-            return [_exact(columns, edges, cut) for cut in cuts]
+        if cuts := steps(medians, least_ns):
+            return [nearest_row(columns, edges, cut) for cut in cuts]
     return []
+
+
+def steps(levels: F64, least_ns: float = LEAST_NS) -> list[int]:
+    """Pieces, ascending, at which one of the rows of `levels` (ns, one column a piece) jumps to another level."""
+    return sorted(_split(levels, least_ns, 0, levels.shape[1]))[: MOST - 1]
 
 
 def _by_ops(columns: Sequence[I64]) -> I64:
@@ -63,10 +69,10 @@ def _by_time(columns: Sequence[I64]) -> I64:
     return np.array([*edges, rows])
 
 
-def _split(medians: F64, begin: int, end: int) -> list[int]:
+def _split(medians: F64, least_ns: float, begin: int, end: int) -> list[int]:
     """The cuts between `begin` and `end`, in no order."""
     pieces = end - begin
-    columns = [row for row in medians[:, begin:end] if _may_hold_a_step(row)]
+    columns = [row for row in medians[:, begin:end] if _may_hold_a_step(row, least_ns)]
     if not columns:
         return []
     singles = [(cut, pieces) for cut in range(_FEWEST, pieces - _FEWEST + 1)]
@@ -81,19 +87,19 @@ def _split(medians: F64, begin: int, end: int) -> list[int]:
         for first, last in stretches:
             for row in columns:
                 inside, outside = row[first:last], np.concatenate((row[:first], row[last:]))
-                if _is_step(outside, inside) and (less := _gain(outside, inside)) > gain:
+                if _is_step(outside, inside, least_ns) and (less := _gain(outside, inside)) > gain:
                     best, gain = (begin + first, begin + last), less
         if gain:
             edges = [begin, *best, end] if best[1] < end else [begin, best[0], end]
-            inner = [cut for low, high in itertools.pairwise(edges) for cut in _split(medians, low, high)]
+            inner = [cut for low, high in itertools.pairwise(edges) for cut in _split(medians, least_ns, low, high)]
             return [*edges[1:-1], *inner]
     return []
 
 
-def _may_hold_a_step(medians: F64) -> bool:
+def _may_hold_a_step(medians: F64, least_ns: float) -> bool:
     """Are the two that are farthest apart far enough? Of most loads they are not, and no cut need be tried."""
     low_ns, high_ns = float(medians.min()), float(medians.max())
-    return high_ns - low_ns >= _LEAST_NS and high_ns >= 2**_FACTOR * max(low_ns, 1.0)
+    return high_ns - low_ns >= least_ns and high_ns >= 2**_FACTOR * max(low_ns, 1.0)
 
 
 def _gain(one_ns: F64, other_ns: F64) -> float:
@@ -105,11 +111,11 @@ def _gain(one_ns: F64, other_ns: F64) -> float:
     return whole - one - other
 
 
-def _is_step(before_ns: F64, after_ns: F64) -> bool:
+def _is_step(before_ns: F64, after_ns: F64, least_ns: float) -> bool:
     """Are both clearly apart?"""
     low_ns, high_ns = _median(before_ns), _median(after_ns)
     low, high = np.log2(max(low_ns, 1.0)), np.log2(max(high_ns, 1.0))
-    if abs(high_ns - low_ns) < _LEAST_NS or abs(high - low) < _FACTOR:
+    if abs(high_ns - low_ns) < least_ns or abs(high - low) < _FACTOR:
         return False
     before, after = np.log2(np.maximum(before_ns, 1.0)), np.log2(np.maximum(after_ns, 1.0))
     way = np.sign(high - low)
@@ -131,9 +137,11 @@ def _median(values: F64 | I64) -> float:
     return float((ordered[high] + ordered[low]) / 2)
 
 
-def _exact(columns: Sequence[I64], edges: I64, cut: int) -> int:
+def nearest_row(columns: Sequence[I64], edges: I64, cut: int) -> int:
     """The row near a cut before which most lie on the one side of the middle, and from which on on the other."""
     first, middle, last = (int(edges[at]) for at in (cut - 1, cut, cut + 1))
+    if not first < middle < last:
+        return middle
     cost = np.zeros(last - first + 1)
     for one in columns:
         values = np.log2(np.maximum(one[first:last], 1))

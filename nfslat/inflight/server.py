@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ _WITNESS = 0.1  # a call whose work is so much less than that of the main operat
 _SOME_HIDDEN, _SOME_RESENT = 0.10, 0.02  # together they make late answers, and a wrong bound
 _IN_SOCKET = 0.25  # of the time from call to reply; what was done in the rest of it is not known
 _HIDDEN = 0.25  # of the ops; what those did in threads is not known
+_NEARLY_ALL = 0.8  # of the calls: what they and those beside them say together is not said by more of them
 _PATIENT = 0.5  # and waits at least so much of the time that those of the main operation wait, which have to
 # Of the main operation. Work that is shorter may be that of a few processors, one call after another: all calls wait
 # for those. Longer work is interrupted, and short calls go first (base_slice_ns of Linux's scheduler: 3 ms at most).
@@ -151,6 +153,35 @@ def refuted(load: ServerLoad, instead: str) -> ServerLoad:
     threads = load.threads.untold("")._replace(instead=instead)
     queue = np.where(load.queue_ns == NULL, NULL, 0)
     return ServerLoad(load.jobs, threads, queue, queue, queue, 0)
+
+
+def in_phase(whole: ServerLoad, own: ServerLoad) -> ServerLoad:
+    """`own`, of the calls of a phase, without a limit that `whole`, of all calls, refutes.
+
+    A limit of fewer threads than all calls show at work stands: of those the whole says nothing. Else what refutes any
+    limit in the whole refutes it, too, for more calls tell than are in the phase. (Of 18 simulated servers without a
+    limit that got slower, 6 had a phase with one where it stood, and 2 so.)
+    """
+    threads, of_all = own.threads, whole.threads
+    is_fewer = threads.limited and threads.high is not None and threads.high < of_all.bound.threads
+    is_part = threads.calls < _NEARLY_ALL * of_all.calls
+    return refuted(own, of_all.instead) if of_all.instead and is_part and not is_fewer else own
+
+
+def led_by_whole(whole: Threads, phases: Sequence[Threads]) -> list[int]:
+    """Those of `phases` whose limit is the whole's: a pool of threads belongs to a server, and their own calls cannot
+    tell, and show no more threads at work. None where a phase has another limit: then the whole's is a mixture."""
+    if not whole.limited or any(own.limited and not _may_be_one(own, whole) for own in phases):
+        return []
+    most = whole.bound.threads if whole.high is None else whole.high
+    return [at for at, own in enumerate(phases) if own.cannot and own.bound.threads <= most]
+
+
+def _may_be_one(own: Threads, other: Threads) -> bool:
+    """May both be the same number?"""
+    if own.low is None or own.high is None or other.low is None or other.high is None:
+        return False
+    return max(own.low, other.low) <= min(own.high, other.high)
 
 
 def _without_bound(threads: Threads) -> Threads:

@@ -17,16 +17,18 @@ from nfslat.errors import InputError
 from nfslat.evidence.known import Known
 from nfslat.figures.audit.pair import common, left_out, overlap_note
 from nfslat.figures.completeness import completeness
-from nfslat.figures.host_pairs import leading_pair
+from nfslat.figures.host_pairs import PairTold
 from nfslat.figures.matched import part_summaries
 from nfslat.figures.notes import notes_of
 from nfslat.figures.objectives import Slo
-from nfslat.figures.phases import Span, Told, leading
+from nfslat.figures.phases import Span, Told
 from nfslat.figures.stack import Layer, layers
 from nfslat.findings.capture import capture_findings
 from nfslat.findings.clock import clock_findings
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.layers import Layers
+from nfslat.findings.parts import Whole as OfAll
+from nfslat.findings.parts import lead_by_parts
 from nfslat.findings.words import times
 from nfslat.model.tables import I64, Miss
 from nfslat.model.units import iso, to_ms, to_s
@@ -60,11 +62,8 @@ def report_of(whole: Whole, tool: model.Tool, slo: Sequence[Slo] = ()) -> model.
     of_clock, (audit, left) = clock_findings(clock), _overlap(whole)
     audit = [*audit, *whole.audit]
     objectives = [_objective(whole, total, one) for one in slo]
-    causes, verdict, phases = _judged(whole, matched, columns, objectives)
     of_hosts, told_of_pairs = whole.hosts.told()
-    leads = leading_pair(told_of_pairs, verdict)
-    if leads is not None:
-        causes, verdict, phases = leads.causes, leads.verdict, []
+    causes, verdict, phases = _judged(whole, matched, columns, objectives, told_of_pairs)
     stacked = _stack(matched.total, inflight)
     return model.Report(
         schema=model.SCHEMA,
@@ -179,9 +178,13 @@ def _objective(whole: Whole, total: OpFigures, asked: Slo) -> model.Objective:
 
 
 def _judged(
-    whole: Whole, matched: model.MatchedOps, columns: I64, objectives: Sequence[model.Objective]
+    whole: Whole,
+    matched: model.MatchedOps,
+    columns: I64,
+    objectives: Sequence[model.Objective],
+    pairs: Sequence[PairTold],
 ) -> tuple[list[Diagnosis], model.Verdict | None, list[model.Phase]]:
-    """Causes, the verdict and the phases: of the phase that makes most of the time where it says something else."""
+    """Causes, the verdict and the phases: by the parts that say something else."""
     every = Judgement.merge(whole.runs)
     ground = every.ground._replace(
         complete=matched.completeness.share,
@@ -191,6 +194,9 @@ def _judged(
     mean, slowest = _means(every, matched)
     in_stretch = _slow_shares(columns)
     causes, verdict = judged(every, mean, slowest, in_stretch, objectives)
+    said = OfAll(causes, verdict, mean, every.threads, is_reckoned=every.rests_on.unseen is not None)
+    if (of_pairs := lead_by_parts(pairs, said, of_hosts=True)) is not None:
+        return *of_pairs, []
     if len(whole.runs) < 2:
         return causes, verdict, []
     phases = []
@@ -199,9 +205,7 @@ def _judged(
         of_run = judged(run, run.mean, None, dict.fromkeys(run.stretches, 1 / len(run.stretches)))
         span = Span(None if number == 0 else run.begin_ns, None if number == len(whole.runs) - 1 else run.end_ns, 0)
         phases.append(Told(span, _phase(run, every, of_run[1]), *of_run))
-    leads = leading(phases, verdict, every.threads)
-    if leads is not None:
-        causes, verdict = leads.causes, leads.verdict
+    causes, verdict = lead_by_parts(phases, said) or (causes, verdict)
     return causes, verdict, [one.row for one in phases]
 
 

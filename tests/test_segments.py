@@ -1,0 +1,125 @@
+"""When ops were called and what they took -> the instants at which the state of the hosts changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from queues import GETATTR, MS, US, S, Traffic, one_after_another, simulate
+
+from nfslat.inflight.changes import MOST
+from nfslat.inflight.segments import Calls, segments
+from nfslat.model.tables import I16, I64
+
+HEALTHY = {"READ": 400 * US, "WRITE": 1_500 * US, GETATTR: 40 * US}
+MIXES = [{"READ": 1.0}, {"READ": 0.1, GETATTR: 0.9}, {"WRITE": 0.5, GETATTR: 0.5}, {GETATTR: 1.0}]
+LAWS: list[dict[str, Any]] = [
+    {"law": "exponential"}, {"law": "lognormal", "sigma": 1.0}, {"law": "lognormal", "sigma": 1.6}, {"law": "constant"},
+]  # fmt: skip
+
+
+def _calls(traffic: Traffic, kind: I16 | None = None) -> Calls:
+    if kind is None:
+        kind = np.unique(traffic.kind, return_inverse=True)[1].astype(np.int16)
+    return Calls(traffic.sent_ns, kind, traffic.server_ns, traffic.client_ns - traffic.server_ns)
+
+
+def _rows(traffic: Traffic, borders: list[int]) -> list[int]:
+    return np.searchsorted(np.sort(traffic.sent_ns), borders).tolist()
+
+
+def _after(traffic: Traffic, idle_ns: int) -> Traffic:
+    """It begins so much later."""
+    times = [name for name in vars(traffic) if name.endswith("_ns") and name != "service_ns"]
+    return replace(traffic, **{name: getattr(traffic, name) + idle_ns for name in times})
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: "-".join(map(str, law.values())))
+@pytest.mark.parametrize("idle_ns", [0, 3 * S])
+def test_another_mix_bursts_and_idle_time_are_no_other_state(law: dict[str, Any], idle_ns: int) -> None:
+    """A healthy server does what one application after the other asks: few callers or many, that think or not."""
+    for seed in range(1, 5):
+        rng = np.random.default_rng(seed)
+        runs = [
+            simulate(
+                threads=64,
+                workers=int(rng.integers(1, 24)),
+                count=int(rng.integers(100, 900)),
+                mix=MIXES[rng.integers(len(MIXES))],
+                mean_ns=HEALTHY,
+                think_ns=int(rng.choice([20 * US, MS, 20 * MS])),
+                seed=10 * seed + at,
+                **law,
+            )
+            for at in range(4)
+        ]
+        assert segments(_calls(one_after_another(runs[0], *(_after(run, idle_ns) for run in runs[1:])))) == []
+
+
+@pytest.mark.parametrize("law", [LAWS[0], LAWS[3]], ids=lambda law: str(law["law"]))
+@pytest.mark.parametrize("during", [100, 250])
+def test_a_limit_in_a_mixed_load_is_dated_at_both_its_ends(law: dict[str, Any], during: int) -> None:
+    """Sixteen callers of twelve operations, of none of which there are many: for a while the server has two threads,
+    and answers fall to a tenth."""
+    usual: dict[str, Any] = {
+        "workers": 16,
+        "mix": {"READ": 0.4, "WRITE": 0.3, GETATTR: 0.3},
+        "mean_ns": {"READ": 10 * MS, "WRITE": 60 * MS, GETATTR: 200 * US},
+        "think_ns": 5 * MS,
+        **law,
+    }
+    for seed in range(1, 4):
+        first, last = (simulate(**usual, threads=16, count=600, seed=seed + more) for more in (0, 20))
+        traffic = one_after_another(first, simulate(**usual, threads=2, count=during, seed=seed + 10), last)
+        base = np.unique(traffic.kind, return_inverse=True)[1] * 4
+        kind = (base + np.random.default_rng(seed).integers(0, 4, len(base))).astype(np.int16)
+        found = _rows(traffic, segments(_calls(traffic, kind)))
+        assert len(found) == 2
+        assert abs(found[0] - 600) <= 40
+        assert abs(found[1] - 600 - during) <= 40
+
+
+def test_an_operation_that_is_slow_by_itself_needs_no_other_to_say_so() -> None:
+    """A disk that slows is no matter to GETATTRs, which are nine tenths of the calls and little of the time."""
+    usual: dict[str, Any] = {"threads": 32, "workers": 8, "count": 3_000, "mix": {"READ": 0.1, GETATTR: 0.9}}
+    slow = simulate(**usual, mean_ns={"READ": 20 * MS, GETATTR: 50 * US}, seed=2)
+    traffic = one_after_another(simulate(**usual), slow)
+    (found,) = _rows(traffic, segments(_calls(traffic)))
+    assert abs(found - 3_000) <= 200
+
+
+def test_a_few_calls_that_wait_long_once_are_no_phase() -> None:
+    """Ten calls that wait for a host that stands still have much of the time: an event, which a finding dates."""
+    first, last = (simulate(threads=32, workers=10, count=1_000, think_ns=MS, seed=seed) for seed in (1, 2))
+    waits = simulate(threads=32, workers=10, count=10, mean_ns=dict.fromkeys(HEALTHY, 2 * S), law="constant", seed=3)
+    assert segments(_calls(one_after_another(first, waits, last))) == []
+
+
+def _columns(count: int) -> st.SearchStrategy[I64]:
+    return st.lists(st.integers(0, 10**10), min_size=count, max_size=count).map(lambda one: np.array(one, np.int64))
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 60).flatmap(lambda count: st.tuples(*[_columns(count)] * 4)), st.integers(1, 40))
+def test_phases_are_few_and_each_begins_with_a_call(columns: tuple[I64, ...], often: int) -> None:
+    """Whatever the times are, and in whatever order."""
+    begin, kind, server, network = (np.tile(column, often) for column in columns)
+    calls = Calls(begin, (kind % 5).astype(np.int16), server, network - server // 2)
+    found = segments(calls)
+    assert found == sorted(set(found))
+    assert len(found) < MOST
+    assert set(found) <= set(begin.tolist())
+    assert not len(begin) or int(begin.min()) not in found
+
+
+def test_of_many_ops_a_sample_votes() -> None:
+    """The instants are those of all of them, to within what is left out of the sample."""
+    many = simulate(threads=32, workers=16, count=2_000, law="constant")
+    traffic = one_after_another(many, simulate(threads=2, workers=16, count=2_000, law="constant", seed=2))
+    calls = _calls(traffic)
+    tiled = Calls(*(np.repeat(column, 50) for column in calls))
+    assert abs(segments(tiled)[0] - segments(calls)[0]) <= 40 * MS
