@@ -46,7 +46,7 @@ class HostPairs(NamedTuple):
 def host_pairs(server: Ops, client: Ops, matched: Matched) -> HostPairs:
     """Of ops that clients call. A connection is of one pair; one without a matched op is of the pair that has its
     addresses."""
-    at_client, at_server = _ends(client), _ends(server)
+    at_client, at_server = ends_of(client), ends_of(server)
     numbers: dict[tuple[str, str], int] = {}
     own = np.array([numbers.setdefault(one, len(numbers)) for one in at_client], dtype=np.int64)
     names = list(numbers)
@@ -77,7 +77,7 @@ def host_pairs(server: Ops, client: Ops, matched: Matched) -> HostPairs:
 
 def has_several(ops: Ops) -> bool:
     """Does the capture know more than one pair, whatever of them is compared?"""
-    return len(set(_ends(ops))) > 1
+    return len(set(ends_of(ops))) > 1
 
 
 def is_at(ops: Ops, address: str) -> Bool:
@@ -89,7 +89,7 @@ def is_at(ops: Ops, address: str) -> Bool:
     )
 
 
-def _ends(ops: Ops) -> list[tuple[str, str]]:
+def ends_of(ops: Ops) -> list[tuple[str, str]]:
     """Addresses of the client and the server of each class."""
     out = []
     for conn, way, reverse in zip(ops.classes.conn, ops.classes.direction, is_reverse(ops), strict=True):

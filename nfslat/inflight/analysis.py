@@ -70,7 +70,9 @@ def in_flight(server: OneSide, client: OneSide, wide: ServerWide | None = None) 
         return InFlight(
             sessions=sessions(ops, client.details, client.compared, hidden[1], client.stamps)
             or sessions(server.ops, server.details, server.compared, hidden[0]),
-            caps=connection_caps(server.ops, at_server, server.details.events),
+            caps=connection_caps(server.ops, at_server, server.details.events)
+            if wide is None or wide.caps is None
+            else wide.caps,
             load=load.result(),
             mounts=mounts.result(),
             server=of_server.result(),

@@ -45,6 +45,14 @@ class Inferred(NamedTuple):
     round_trip_ns: int  # the shortest of the way from host to host
     clocked: Bool  # its packets hold the other host's clock; else acknowledgements and replies alone say when
 
+    def take(self, rows: I32 | I64) -> Inferred:
+        """That of some ops of the capture."""
+        low, high, doubt, clocked = (
+            column[rows] for column in (self.low_ns, self.high_ns, self.doubt_ns, self.clocked)
+        )
+        stamps = None if self.stamps is None else self.stamps.take(rows)
+        return self._replace(low_ns=low, high_ns=high, doubt_ns=doubt, clocked=clocked, stamps=stamps)
+
     @property
     def near(self) -> str:
         """The host that was captured, or is taken for it: "client" or "server"."""
