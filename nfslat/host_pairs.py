@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -80,11 +80,11 @@ def has_several(ops: Ops) -> bool:
     return len(set(ends_of(ops))) > 1
 
 
-def is_at(ops: Ops, address: str) -> Bool:
+def is_at(ops: Ops, addresses: Collection[str]) -> Bool:
     """Of each class of ops: is that the server, or, of callbacks, the client that is called?"""
     c = ops.classes
     return np.array(
-        [ops.connections[conn].destination(way)[0] == address for conn, way in zip(c.conn, c.direction, strict=True)],
+        [ops.connections[conn].destination(way)[0] in addresses for conn, way in zip(c.conn, c.direction, strict=True)],
         dtype=np.bool_,
     )
 

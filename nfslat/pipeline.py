@@ -36,6 +36,7 @@ points that it needs.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,8 @@ from nfslat.decompose import Parts, client_srt_ns, server_srt_ns
 from nfslat.host_pairs import HostPair, HostPairs, apart, host_pairs, is_at
 from nfslat.inflight.all_clients import ServerWide, seen
 from nfslat.inflight.analysis import OneSide, in_flight, one_of_several
+from nfslat.inflight.jobs import Host
+from nfslat.inflight.pools import pools_of
 from nfslat.inflight.serial import serial_calls
 from nfslat.inflight.server import refuted
 from nfslat.kernels.at_once import at_once
@@ -288,7 +291,10 @@ def analyse(
         pairs = host_pairs(server.ops, client.ops, found.matched)
         of_a_stretch = of_a_stretch or found.client.span_ns is not None
         charges = _charge(found, waits, pairs, of_a_stretch=of_a_stretch)
-        at_server, at_client = _of_pairs(pairs, at_server, at_client, flying_there)
+        hosts: list[Host] = [(address,) for address in pairs.servers]
+        if others is None and not cannot_tell and _may_be_one_host(found):
+            hosts = pools_of(at_server, pairs.servers)
+        at_server, at_client = _of_pairs(pairs, hosts, at_server, at_client, flying_there)
     if others is None and cannot_tell:
         others = one_of_several(at_server, cannot_tell)
     if others is None and found.share is not None:
@@ -487,7 +493,7 @@ def pairs_of(
         server_host=known.server_host if len(pairs.servers) == 1 else None,
         client_host=known.client_host if len({one.client for one in pairs.pairs}) == 1 else None,
     )
-    sides, servers = SplitSides(c, pairs), SplitServers(c, pairs)
+    sides, servers = SplitSides(c, pairs), SplitServers(c)
     told = []
     for at in sorted(range(len(rows)), key=lambda one: -rows[one].time_share)[:MOST]:
         if rows[at].ops < FEW:
@@ -574,7 +580,7 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
     at_server = at_client = one_side(side, missing)
     if len(rows := np.flatnonzero(side.forward).astype(np.int32)):
         servers = host_pairs(side.ops, side.ops, Matched(rows, rows)).servers
-        at_server = _at_first(at_server, servers, at_server.compared)
+        at_server = _at_first(at_server, [(one,) for one in servers], at_server.compared)
     tried, recovered = _put_off(side, side.forward)
     return model.Report(
         schema=model.SCHEMA,
@@ -675,16 +681,23 @@ def _put_off(side: Side, calls: Bool) -> tuple[list[Request], list[Recovery]]:
 
 
 def _of_pairs(
-    pairs: HostPairs, at_server: OneSide, at_client: OneSide, flying_there: Bool | None
+    pairs: HostPairs, hosts: Sequence[Host], at_server: OneSide, at_client: OneSide, flying_there: Bool | None
 ) -> tuple[OneSide, OneSide]:
     """What hosts have in flight that only one of the captures knows is nothing that these compare; and the levels of a
     server are of one, though there may be several."""
     ours = at_client.compared & at_client.ops.spread(pairs.of_client != NULL)
     there = at_server.compared if flying_there is None else flying_there
-    return _at_first(at_server, pairs.servers, there), at_client._replace(compared=ours)
+    return _at_first(at_server, hosts, there), at_client._replace(compared=ours)
 
 
-def _at_first(side: OneSide, servers: Sequence[str], flying: Bool) -> OneSide:
+def _may_be_one_host(found: Correlation) -> bool:
+    """Could addresses of servers be of one host? Its capture shows both, by one clock, and is no join of several."""
+    files = sorted(found.server.source.files, key=lambda file: file.first_ns)
+    is_joined = any(after.first_ns < before.last_ns for before, after in itertools.pairwise(files))
+    return "server" in found.measured and found.clock.fits and not found.moved_ns and not is_joined
+
+
+def _at_first(side: OneSide, servers: Sequence[Host], flying: Bool) -> OneSide:
     """With the levels of the first of `servers`."""
     return side._replace(servers=servers, compared=flying & side.ops.spread(is_at(side.ops, servers[0])))
 

@@ -77,8 +77,8 @@ class Parts:
     def _part_of(self, table: Table) -> I64:
         columns = vars(table)
         if "conn" not in columns:
-            return self.of_op[columns["op"]]
-        of_conn = self._of_conn[columns["conn"]]
+            return np.asarray(self.of_op[columns["op"]])
+        of_conn: I64 = self._of_conn[columns["conn"]]
         return np.where(columns["op"] == NULL, of_conn, self.of_op[columns["op"]]) if "op" in columns else of_conn
 
     def rows(self, number: int) -> I64:

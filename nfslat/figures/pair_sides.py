@@ -13,6 +13,7 @@ from nfslat.clock.clock import Clock
 from nfslat.decode.parts import Part, Parts
 from nfslat.host_pairs import HostPairs, ends_of, is_at
 from nfslat.inflight.all_clients import ServerWide
+from nfslat.inflight.jobs import Host
 from nfslat.inflight.shared import ServerShare, SharedServer
 from nfslat.kernels.order import side_by_side
 from nfslat.match.match import Matching
@@ -83,35 +84,36 @@ class SplitSides:
 class SplitServers:
     """What each of the servers did for all its clients, those included of whom nothing is compared."""
 
-    def __init__(self, c: Analysis, pairs: HostPairs) -> None:
-        """Of all pairs; of a server that is the only one `c` knows it already."""
-        self._c, self._number = c, {address: at for at, address in enumerate(pairs.servers)}
-        self._known: dict[str, tuple[SharedServer, Part | None]] = {}
-        if len(pairs.servers) == 1:
+    def __init__(self, c: Analysis) -> None:
+        """Of a server that is the only one `c` knows it already."""
+        self._c, self._hosts = c, c.inflight.hosts
+        self._number = {address: at for at, host in enumerate(self._hosts) for address in host}
+        self._known: dict[Host, tuple[SharedServer, Part | None]] = {}
+        if len(self._hosts) == 1:
             wide = ServerWide(c.inflight.server, c.inflight.load, c.inflight.caps)
-            self._known[pairs.servers[0]] = (
-                self._shared(c.server, pairs.servers[0], c.missing_calls["server"], wide),
-                None,
-            )
+            only = self._hosts[0]
+            self._known[only] = self._shared(c.server, only, c.missing_calls["server"], wide), None
 
     @cached_property
     def _parts(self) -> Parts:
         ops = self._c.server.ops
         of_class = np.array([self._number.get(server, NULL) for _, server in ends_of(ops)], dtype=np.int64)
-        return Parts(self._c.server.decoded, ops.spread(of_class), _of_connections(ops, of_class), len(self._number))
+        return Parts(self._c.server.decoded, ops.spread(of_class), _of_connections(ops, of_class), len(self._hosts))
 
-    def _shared(self, side: Side, address: str, missing: I64, wide: ServerWide | None = None) -> SharedServer:
+    def _shared(self, side: Side, host: Host, missing: I64, wide: ServerWide | None = None) -> SharedServer:
         of_all = one_side(side, missing)
-        compared = of_all.compared & side.ops.spread(is_at(side.ops, address))
-        return SharedServer(of_all._replace(compared=compared, servers=(address,)), wide)
+        compared = of_all.compared & side.ops.spread(is_at(side.ops, host))
+        return SharedServer(of_all._replace(compared=compared, servers=(host,)), wide)
 
     def share(self, address: str, rows: I64, conns: I64) -> ServerShare:
         """Of the client whose ops and connections at the server are these."""
-        if address not in self._known:
-            part = self._parts.part(self._number[address])
+        number = self._number[address]
+        host = self._hosts[number]
+        if host not in self._known:
+            part = self._parts.part(number)
             missing = self._c.missing_calls["server"][part.conns]
-            self._known[address] = self._shared(_side(self._c.server, part), address, missing), part
-        server, part_of = self._known[address]
+            self._known[host] = self._shared(_side(self._c.server, part), host, missing), part
+        server, part_of = self._known[host]
         if part_of is None:
             return ServerShare(server, rows, conns)
         return ServerShare(server, np.searchsorted(part_of.rows, rows), np.searchsorted(part_of.conns, conns))

@@ -172,7 +172,7 @@ def _load_of(c: Analysis, counted: I64) -> Load:
     if c.share is not None:
         conn, others = c.share.conns[at_server.conn[server]], c.share.server.others(c.share.rows[server])
     else:
-        side = one_side(c.server, c.missing_calls["server"])._replace(servers=(c.inflight.load.jobs.server,))
+        side = one_side(c.server, c.missing_calls["server"])._replace(servers=(c.inflight.load.jobs.addresses,))
         whole = SharedServer(side, ServerWide(c.inflight.server, c.inflight.load))
         conn, others = at_server.conn[server].astype(np.int64), whole.others(server)
     nothing = np.zeros(len(others.conn), dtype=np.int64)

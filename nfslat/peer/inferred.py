@@ -47,11 +47,13 @@ class Inferred(NamedTuple):
 
     def take(self, rows: I32 | I64) -> Inferred:
         """That of some ops of the capture."""
-        low, high, doubt, clocked = (
-            column[rows] for column in (self.low_ns, self.high_ns, self.doubt_ns, self.clocked)
+        return self._replace(
+            low_ns=self.low_ns[rows],
+            high_ns=self.high_ns[rows],
+            doubt_ns=self.doubt_ns[rows],
+            clocked=self.clocked[rows],
+            stamps=None if self.stamps is None else self.stamps.take(rows),
         )
-        stamps = None if self.stamps is None else self.stamps.take(rows)
-        return self._replace(low_ns=low, high_ns=high, doubt_ns=doubt, clocked=clocked, stamps=stamps)
 
     @property
     def near(self) -> str:
