@@ -135,7 +135,7 @@ def find_jobs(ops: Ops, loose: Loose, reverse: Bool, blocked: Blocked | None = N
         plain = plain[order]
         arrival, reply, rows = arrival[order], reply[order], rows[order]
         stream, kind = stream[order], kind[order]
-    hosts = len(calls.keys() - server) + 1
+    hosts = len(calls.keys() - server) + bool(calls.keys() & server)
     return Jobs(
         Work.of(arrival, reply, stream), rows, kind, server, hosts, int(np.count_nonzero(held)), plain,
         np.sort(loose.first_ns[uncalled][~placed]), int(np.count_nonzero(placed)), unseen_first,
