@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +46,7 @@ class HostPairs(NamedTuple):
 def host_pairs(server: Ops, client: Ops, matched: Matched) -> HostPairs:
     """Of ops that clients call. A connection is of one pair; one without a matched op is of the pair that has its
     addresses."""
-    at_client, at_server = _ends(client), _ends(server)
+    at_client, at_server = ends_of(client), ends_of(server)
     numbers: dict[tuple[str, str], int] = {}
     own = np.array([numbers.setdefault(one, len(numbers)) for one in at_client], dtype=np.int64)
     names = list(numbers)
@@ -77,19 +77,19 @@ def host_pairs(server: Ops, client: Ops, matched: Matched) -> HostPairs:
 
 def has_several(ops: Ops) -> bool:
     """Does the capture know more than one pair, whatever of them is compared?"""
-    return len(set(_ends(ops))) > 1
+    return len(set(ends_of(ops))) > 1
 
 
-def is_at(ops: Ops, address: str) -> Bool:
+def is_at(ops: Ops, addresses: Collection[str]) -> Bool:
     """Of each class of ops: is that the server, or, of callbacks, the client that is called?"""
     c = ops.classes
     return np.array(
-        [ops.connections[conn].destination(way)[0] == address for conn, way in zip(c.conn, c.direction, strict=True)],
+        [ops.connections[conn].destination(way)[0] in addresses for conn, way in zip(c.conn, c.direction, strict=True)],
         dtype=np.bool_,
     )
 
 
-def _ends(ops: Ops) -> list[tuple[str, str]]:
+def ends_of(ops: Ops) -> list[tuple[str, str]]:
     """Addresses of the client and the server of each class."""
     out = []
     for conn, way, reverse in zip(ops.classes.conn, ops.classes.direction, is_reverse(ops), strict=True):

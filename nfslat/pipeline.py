@@ -36,6 +36,7 @@ points that it needs.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -51,9 +52,11 @@ from nfslat.decode.host_clocks import moved, ran
 from nfslat.decode.sides import Progress, decode, decode_up_to, of_one_clock
 from nfslat.decode.xid_gaps import missing_calls
 from nfslat.decompose import Parts, client_srt_ns, server_srt_ns
-from nfslat.host_pairs import HostPairs, apart, host_pairs, is_at
-from nfslat.inflight.all_clients import ServerWide
+from nfslat.host_pairs import HostPair, HostPairs, apart, host_pairs, is_at
+from nfslat.inflight.all_clients import ServerWide, seen
 from nfslat.inflight.analysis import OneSide, in_flight, one_of_several
+from nfslat.inflight.jobs import Host
+from nfslat.inflight.pools import pools_of
 from nfslat.inflight.serial import serial_calls
 from nfslat.inflight.server import ServerLoad, in_phase, led_by_whole
 from nfslat.kernels.at_once import at_once
@@ -70,9 +73,8 @@ from nfslat.outcomes.recovery import Recovery, recoveries
 from nfslat.outcomes.tries import Request, requests
 from nfslat.peer.acks import acks_of_both
 from nfslat.peer.own import OwnStamps, own_stamps, sampled
-from nfslat.results import Analysis, Correlation, Order, Side
+from nfslat.results import Analysis, Correlation, Order, Side, one_side
 from nfslat.select import (
-    REASONS,
     Filters,
     count_ops,
     forward,
@@ -96,6 +98,7 @@ if TYPE_CHECKING:
     from nfslat.evidence.known import Known
     from nfslat.figures.host_pairs import PairTold
     from nfslat.figures.objectives import Slo
+    from nfslat.figures.pair_sides import PairSides, SplitServers
     from nfslat.figures.phases import Span, Told
     from nfslat.figures.whatif import Asked
     from nfslat.names.paths import Paths
@@ -296,9 +299,16 @@ def analyse(
         pairs = host_pairs(server.ops, client.ops, found.matched)
         of_a_stretch = of_a_stretch or found.client.span_ns is not None
         charges = _charge(found, waits, pairs, of_a_stretch=of_a_stretch)
-        at_server, at_client = _of_pairs(pairs, at_server, at_client, flying_there)
+        hosts: list[Host] = [(address,) for address in pairs.servers]
+        if others is None and not cannot_tell and _may_be_one_host(found):
+            hosts = pools_of(at_server, pairs.servers)
+        at_server, at_client = _of_pairs(pairs, hosts, at_server, at_client, flying_there)
     if others is None and cannot_tell:
         others = one_of_several(at_server, cannot_tell)
+    if others is None and found.share is not None:
+        others = found.share.wide
+        if server.span_ns is not None:
+            others = others._replace(seen=seen(server.ops.t1, server.ops.t2, at_server.compared, others.seen.hidden))
     at_server = at_server._replace(in_socket_ns=_in_socket_ns(found, charges))
     if found.inferred is not None:
         at_client = at_client._replace(stamps=found.inferred.stamps)
@@ -488,6 +498,7 @@ def pairs_of(
     from nfslat.figures.host_pairs import FEW, MOST, PairTold, numbers_of, plain_rows, told_row, ways_between
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
+    from nfslat.figures.pair_sides import SplitServers, SplitSides
     from nfslat.findings.parts import lead_by_parts
 
     numbers = numbers_of(c, pairs)
@@ -496,15 +507,13 @@ def pairs_of(
         server_host=known.server_host if len(pairs.servers) == 1 else None,
         client_host=known.client_host if len({one.client for one in pairs.pairs}) == 1 else None,
     )
-    # What its threads did is the same for all clients of a server: it is found once.
-    wide = {pairs.servers[0]: ServerWide(c.inflight.server, c.inflight.load)} if len(pairs.servers) == 1 else {}
+    sides, servers = SplitSides(c, pairs), SplitServers(c)
     told = []
     for at in sorted(range(len(rows)), key=lambda one: -rows[one].time_share)[:MOST]:
         if rows[at].ops < FEW:
             continue
         pair = pairs.pairs[at]
-        one = between(c, pairs, at, numbers == at, wide.get(pair.there))
-        wide.setdefault(pair.there, ServerWide(one.inflight.server, one.inflight.load))
+        one = between(c, sides.pair(at), servers, pair)
         ways = None if transport is None else ways_between(pair, transport)
         inflight = inflight_of(one, brief=True)
         judged = judge(one, hosts, matched_ops(one, brief=True), inflight, ways)
@@ -517,24 +526,18 @@ def pairs_of(
     return sorted(rows, key=lambda row: -row.time_share), told
 
 
-def between(c: Analysis, pairs: HostPairs, number: int, mine: Bool, wide: ServerWide | None = None) -> Analysis:
-    """What of `c` passes between one of the pairs of hosts, analysed by itself, with a clock of its own; `mine` are its
-    matched ops. Other clients of the server take its threads, too: `wide` is what they all did there, if known."""
-    left_out = REASONS.index("not --client-addr")
-    sides = []
-    for side, of_class in ((c.server, pairs.of_server), (c.client, pairs.of_client)):
-        others = side.ops.spread(of_class != number) & (side.reasons == 0)
-        sides.append(dataclasses.replace(side, reasons=np.where(others, left_out, side.reasons).astype(np.int8)))
-    server, client = sides
-    matched, clock = c.matched.take(mine), c.clock
+def between(c: Analysis, sides: PairSides, servers: SplitServers, pair: HostPair) -> Analysis:
+    """What of `c` passes between one of the pairs of hosts, analysed by itself, with a clock of its own. Other clients
+    of the server take its threads, too: `servers` knows what they all did there."""
+    server, client, matched, clock = sides.server, sides.client, sides.matched, sides.clock
     if c.inferred is None:
-        own = _find_clock(server, client, c.matching._replace(matched=matched), c.own, ([], []))
+        own = _find_clock(server, client, sides.matching._replace(matched=matched), c.own, ([], []))
         clock = own if own.fits else clock
-        matched = only(matched, ~np.isin(matched.client, clock.under_way))
-    part = decompose(server, client, c.matching, matched, clock, srt=c.srt, order=c.order)
-    there = c.server.flying & c.server.ops.spread(is_at(c.server.ops, pairs.pairs[number].there))
-    part = dataclasses.replace(part, inferred=c.inferred, own=c.own, moved_ns=c.moved_ns)
-    return analyse(part, wide, missing=c.missing_calls, flying_there=there)
+        matched = only(matched, ~np.isin(matched.client, clock.under_way)) if len(clock.under_way) else matched
+    part = decompose(server, client, sides.matching, matched, clock, srt=c.srt, order=c.order)
+    share = servers.share(pair.there, sides.rows, sides.conns)
+    part = dataclasses.replace(part, inferred=sides.inferred, own=c.own, moved_ns=c.moved_ns, share=share)
+    return analyse(part, missing=sides.missing)
 
 
 def within(c: Correlation, begin_ns: int | None, end_ns: int | None) -> Analysis:
@@ -546,7 +549,7 @@ def within(c: Correlation, begin_ns: int | None, end_ns: int | None) -> Analysis
     )
     matched = only(c.matched, client.kept[c.matched.client])
     part = decompose(server, client, c.matching, matched, c.clock, srt=c.srt, order=c.order)
-    return analyse(dataclasses.replace(part, inferred=c.inferred, own=c.own))
+    return analyse(dataclasses.replace(part, inferred=c.inferred, own=c.own, share=c.share))
 
 
 def tables(
@@ -593,7 +596,7 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
     at_server = at_client = one_side(side, missing)
     if len(rows := np.flatnonzero(side.forward).astype(np.int32)):
         servers = host_pairs(side.ops, side.ops, Matched(rows, rows)).servers
-        at_server = _at_first(at_server, servers, at_server.compared)
+        at_server = _at_first(at_server, [(one,) for one in servers], at_server.compared)
     tried, recovered = _put_off(side, side.forward)
     return model.Report(
         schema=model.SCHEMA,
@@ -694,16 +697,23 @@ def _put_off(side: Side, calls: Bool) -> tuple[list[Request], list[Recovery]]:
 
 
 def _of_pairs(
-    pairs: HostPairs, at_server: OneSide, at_client: OneSide, flying_there: Bool | None
+    pairs: HostPairs, hosts: Sequence[Host], at_server: OneSide, at_client: OneSide, flying_there: Bool | None
 ) -> tuple[OneSide, OneSide]:
     """What hosts have in flight that only one of the captures knows is nothing that these compare; and the levels of a
     server are of one, though there may be several."""
     ours = at_client.compared & at_client.ops.spread(pairs.of_client != NULL)
     there = at_server.compared if flying_there is None else flying_there
-    return _at_first(at_server, pairs.servers, there), at_client._replace(compared=ours)
+    return _at_first(at_server, hosts, there), at_client._replace(compared=ours)
 
 
-def _at_first(side: OneSide, servers: Sequence[str], flying: Bool) -> OneSide:
+def _may_be_one_host(found: Correlation) -> bool:
+    """Could addresses of servers be of one host? Its capture shows both, by one clock, and is no join of several."""
+    files = sorted(found.server.source.files, key=lambda file: file.first_ns)
+    is_joined = any(after.first_ns < before.last_ns for before, after in itertools.pairwise(files))
+    return "server" in found.measured and found.clock.fits and not found.moved_ns and not is_joined
+
+
+def _at_first(side: OneSide, servers: Sequence[Host], flying: Bool) -> OneSide:
     """With the levels of the first of `servers`."""
     return side._replace(servers=servers, compared=flying & side.ops.spread(is_at(side.ops, servers[0])))
 
@@ -720,7 +730,7 @@ def _charge(
         client,
         found.parts,
         waits,
-        half_trips_ns(server, client, found.matched, found.clock, pairs),
+        half_trips_ns(server, client, found.matched, found.clock, pairs, is_alone=found.share is None),
         numbers=client.ops.spread(pairs.of_client)[found.matched.client] if len(pairs.pairs) > 1 else None,
         of_a_stretch=of_a_stretch,
     )
@@ -737,9 +747,10 @@ def _in_socket_ns(found: Correlation, charges: Charged | None) -> I64 | None:
 
 def _unseen(found: Correlation, name: str, missing: I64) -> Unseen | None:
     """What the capture of a side does not show of the connections that both have. None where filters leave out some of
-    what it shows, for nobody knows what they leave out of the rest; and where a clock was set."""
+    what it shows, for nobody knows what they leave out of the rest; where a clock was set; and of one of several pairs
+    of hosts."""
     side = found.server if name == "server" else found.client
-    is_known = is_without_filters(side.reasons) and not found.clock.steps
+    is_known = is_without_filters(side.reasons) and not found.clock.steps and found.share is None
     if not len(side.decoded.details.unread) or not is_known:
         return None
     of_both = np.zeros(len(side.ops.connections), dtype=np.bool_)
@@ -758,10 +769,3 @@ def _unseen_there(near: Unseen | None, more_ns: I64) -> Unseen | None:
         for ns, count in ((near.seen_ns, near.seen), (near.low_ns, near.ops), (near.high_ns, near.ops))
     )
     return dataclasses.replace(near, seen_ns=seen_ns, low_ns=low_ns, high_ns=high_ns)
-
-
-def one_side(side: Side, missing: I64) -> OneSide:
-    """What `in_flight` goes by; `missing` are the `missing_calls` of the side."""
-    d = side.decoded
-    reverse = is_reverse(d.ops)
-    return OneSide(d.ops, d.loose, d.details, d.states, int(missing.sum()), side.flying, reverse, span_ns=side.span_ns)

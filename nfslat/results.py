@@ -11,8 +11,9 @@ import numpy as np
 from nfslat.clock.clock import Clock
 from nfslat.decode.capture import Source
 from nfslat.decompose import Parts
-from nfslat.inflight.analysis import InFlight
+from nfslat.inflight.analysis import InFlight, OneSide
 from nfslat.inflight.serial import Serial
+from nfslat.inflight.shared import ServerShare
 from nfslat.match.match import Matching
 from nfslat.model.decoded import Decoded, Directions
 from nfslat.model.tables import I8, I16, I64, Bool, Matched, Ops
@@ -72,6 +73,13 @@ class Side:
         return int(arrived.min()), int(arrived.max())
 
 
+def one_side(side: Side, missing: I64) -> OneSide:
+    """What `in_flight` goes by; `missing` are the `missing_calls` of the side."""
+    d = side.decoded
+    reverse = is_reverse(d.ops)
+    return OneSide(d.ops, d.loose, d.details, d.states, int(missing.sum()), side.flying, reverse, span_ns=side.span_ns)
+
+
 class Order(Enum):
     """How it was found which of two captures is the server's."""
 
@@ -100,6 +108,8 @@ class Correlation:
     # By side and address: by how much the stamps of a host were later than they are here, where a capture is made of
     # those of several hosts.
     moved_ns: Mapping[str, Mapping[str, int]] = field(default_factory=dict, kw_only=True)
+    # Where the server's side holds the ops of one of its clients: the server, which works for others, too.
+    share: ServerShare | None = field(default=None, kw_only=True)
 
     @property
     def measured(self) -> dict[str, Side]:

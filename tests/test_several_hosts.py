@@ -287,3 +287,26 @@ def test_one_capture_of_several_servers(alike: tuple[list[Talk], Path, Path]) ->
     assert found.max == 16
     assert found.queue_ms == pytest.approx(sum(one.queue_ns.sum() for one in every) / ops / MS, rel=0.02)
     assert found.service_ms == pytest.approx(sum(one.service_ns.sum() for one in every) / ops / MS, rel=0.02)
+
+
+def test_a_pair_is_told_as_its_captures_alone(
+    alike: tuple[list[Talk], Path, Path], tapped: model.Report, tmp_path: Path
+) -> None:
+    """What passes between two hosts is told as from captures of these two, which hold nothing else."""
+    for talk in alike[0]:
+        server, client = at_servers(tmp_path / "s.pcap", talk), at_clients(tmp_path / "c.pcap", talk)
+        alone, pair = api.correlate(server, client).summary, _by_server(tapped)[talk.server]
+        assert alone.matched is not None
+        assert alone.matched.total is not None
+        assert alone.inflight is not None
+        assert alone.verdict is not None
+        assert pair.ops == alone.matched.total.count
+        for part in ("client_ms", "server_ms", "network_ms"):
+            assert getattr(pair, part) == pytest.approx(getattr(alone.matched.total, part).mean, abs=1e-6)
+        limited = alone.inflight.server.limited
+        assert pair.threads_estimate == (alone.inflight.server.threads_estimate if limited else None)
+        assert (pair.outcome, pair.layer, pair.cause) == (
+            alone.verdict.outcome,
+            alone.verdict.layer,
+            alone.verdict.cause,
+        )

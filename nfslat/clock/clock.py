@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -86,6 +87,17 @@ class Clock:
     under_way: I64 = field(repr=False)  # client rows of matched ops that were, or may have been, when a clock was set
     rough_ns: int  # about what theta is, even where nothing fits
     known: tuple[int, int] = (0, 0)  # client rows, from the first to behind the last one that the segments are about
+
+    def of_rows(self, rows: I64) -> Clock:
+        """The same for a table that has only these rows of the client's, ascending."""
+        first, last = np.searchsorted(rows, self.known).tolist()
+        starts = np.searchsorted(rows, [segment.first_row for segment in self.segments]).tolist()
+        return dataclasses.replace(
+            self,
+            segments=tuple(one._replace(first_row=row) for one, row in zip(self.segments, starts, strict=True)),
+            under_way=np.flatnonzero(np.isin(rows, self.under_way)),
+            known=(first, last),
+        )
 
     @property
     def fits(self) -> bool:

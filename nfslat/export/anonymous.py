@@ -174,7 +174,8 @@ class Pseudonyms:
             for one in flying.mounts
         )
         sessions = tuple(one._replace(session=self.session(one.session)) for one in flying.sessions)
-        jobs = flying.load.jobs._replace(server=self.address(flying.load.jobs.server))
+        jobs = flying.load.jobs
+        jobs = jobs._replace(addresses=tuple(map(self.address, jobs.addresses)))
         load = flying.load._replace(jobs=jobs)
         flying = flying._replace(load=load, mounts=mounts, sessions=sessions)
         if charges is not None:

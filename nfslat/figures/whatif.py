@@ -15,12 +15,13 @@ from nfslat.figures.matched import row_of
 from nfslat.findings.client import Slots
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import Facts
-from nfslat.inflight.jobs import find_jobs
+from nfslat.inflight.all_clients import ServerWide
+from nfslat.inflight.shared import SharedServer
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
-from nfslat.results import Analysis
-from nfslat.select import client_ends, is_reverse
+from nfslat.results import Analysis, one_side
+from nfslat.select import client_ends
 
 if TYPE_CHECKING:
     from nfslat.inflight import replay
@@ -168,25 +169,28 @@ def _load_of(c: Analysis, counted: I64) -> Load:
     ops, at_server = c.client.ops, c.server.ops
     queue = np.maximum(c.inflight.load.queue_ns, 0)
     theta = c.clock.main.theta_ns if c.clock.fits else int(np.median(at_server.t1[server] - ops.t1[client]))
-    jobs = find_jobs(at_server, c.server.decoded.loose, is_reverse(at_server), server=c.inflight.load.jobs.server)
-    others = np.setdiff1d(jobs.op[jobs.op != NULL], server)
-    ours = at_server.t1[server].min(), at_server.t2[server].max()
-    others = others[(at_server.t2[others] >= ours[0]) & (at_server.t1[others] <= ours[1])]
+    if c.share is not None:
+        conn, others = c.share.conns[at_server.conn[server]], c.share.server.others(c.share.rows[server])
+    else:
+        side = one_side(c.server, c.missing_calls["server"])._replace(servers=(c.inflight.load.jobs.addresses,))
+        whole = SharedServer(side, ServerWide(c.inflight.server, c.inflight.load))
+        conn, others = at_server.conn[server].astype(np.int64), whole.others(server)
+    nothing = np.zeros(len(others.conn), dtype=np.int64)
     from nfslat.inflight.play import Load  # noqa: PLC0415  (likewise)
 
     return Load.from_columns(
         {
-            "conn": np.concatenate((at_server.conn[server], at_server.conn[others])),
-            "client": np.concatenate((_clients(c)[ops.conn[client]], len(ops.connections) + at_server.conn[others])),
-            "slot_table": np.concatenate((_slot_tables(c)[client], np.full(len(others), NULL))),
-            "sent_ns": np.concatenate((ops.t0[client], at_server.t1[others] - theta)),
-            "received_ns": np.concatenate((ops.t3[client], at_server.t2[others] - theta)),
-            "network_ns": np.concatenate((c.client_srt_ns - c.server_srt_ns, np.zeros(len(others), dtype=np.int64))),
+            "conn": np.concatenate((conn, others.conn)),
+            "client": np.concatenate((_clients(c)[ops.conn[client]], len(ops.connections) + others.conn)),
+            "slot_table": np.concatenate((_slot_tables(c)[client], np.full(len(nothing), NULL))),
+            "sent_ns": np.concatenate((ops.t0[client], others.t1 - theta)),
+            "received_ns": np.concatenate((ops.t3[client], others.t2 - theta)),
+            "network_ns": np.concatenate((c.client_srt_ns - c.server_srt_ns, nothing)),
             "service_ns": np.concatenate(
-                [at_server.t2[rows] - at_server.t1[rows] - queue[rows] for rows in (server, others)]
+                [at_server.t2[server] - at_server.t1[server] - queue[server], others.t2 - others.t1 - others.queue_ns]
             ),
-            "is_ours": np.arange(len(server) + len(others)) < len(server),
-            "counts": np.isin(np.arange(len(server) + len(others)), counted),
+            "is_ours": np.arange(len(server) + len(nothing)) < len(server),
+            "counts": np.isin(np.arange(len(server) + len(nothing)), counted),
         }
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from nfslat.inflight.cap import ConnectionCap
 from nfslat.inflight.levels import Levels, knee, levels_of
 from nfslat.inflight.server import ServerLoad
 from nfslat.kernels.levels import Events, in_order
@@ -21,11 +22,13 @@ class Seen(NamedTuple):
 class ServerWide(NamedTuple):
     """What the server's threads did for all clients, where the ops of a side are those of one client only.
 
-    The columns of `load` have a row for each op of this side.
+    The columns of `load` have a row for each op of this side; `caps` are of its connections, beside those of all
+    clients. None: they are not known.
     """
 
     seen: Seen
     load: ServerLoad
+    caps: tuple[ConnectionCap, ...] | None = None
 
 
 def seen(starts: I64, ends: I64, compared: Bool, hidden: float) -> Seen:

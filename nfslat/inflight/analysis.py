@@ -10,7 +10,7 @@ import numpy as np
 
 from nfslat.inflight.all_clients import Seen, ServerWide, seen
 from nfslat.inflight.cap import ConnectionCap, connection_caps
-from nfslat.inflight.jobs import find_jobs
+from nfslat.inflight.jobs import Host, find_jobs
 from nfslat.inflight.levels import hidden_share
 from nfslat.inflight.server import ServerLoad, beside, load_of, of_one_client, server_load, threads_of
 from nfslat.inflight.sessions import Session, sessions
@@ -37,7 +37,7 @@ class OneSide(NamedTuple):
     in_socket_ns: I64 | None = None
     stamps: Stamps | None = None
     span_ns: tuple[int, int] | None = None  # from the first call to the last that were asked for; None: all
-    servers: Sequence[str] = ("",)  # whose threads are sought, by address: that of most interest first; "": the busiest
+    servers: Sequence[Host] = ((),)  # whose threads are sought, that of most interest first
 
 
 class InFlight(NamedTuple):
@@ -49,6 +49,7 @@ class InFlight(NamedTuple):
     mounts: tuple[MountSlots, ...]
     sessions: tuple[Session, ...]  # as the client's capture shows them, else the server's
     caps: tuple[ConnectionCap, ...]
+    hosts: tuple[Host, ...]  # the servers, each with its threads
 
 
 def in_flight(server: OneSide, client: OneSide, wide: ServerWide | None = None) -> InFlight:
@@ -68,9 +69,12 @@ def in_flight(server: OneSide, client: OneSide, wide: ServerWide | None = None) 
         of_server = pool.submit(_at_server, server, hidden[0], wide)
         mounts = pool.submit(client_slots, ops, at_client, hidden[1], client.stamps, of_client.result().levels)
         return InFlight(
+            hosts=tuple(server.servers),
             sessions=sessions(ops, client.details, client.compared, hidden[1], client.stamps)
             or sessions(server.ops, server.details, server.compared, hidden[0]),
-            caps=connection_caps(server.ops, at_server, server.details.events),
+            caps=connection_caps(server.ops, at_server, server.details.events)
+            if wide is None or wide.caps is None
+            else wide.caps,
             load=load.result(),
             mounts=mounts.result(),
             server=of_server.result(),

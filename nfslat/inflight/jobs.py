@@ -25,6 +25,9 @@ _STEP = 64
 _OFTEN_BLOCKED = 0.02  # of the calls
 
 
+Host = tuple[str, ...]  # its addresses, that with most calls first; none: whichever answered most
+
+
 class Jobs(NamedTuple):
     """`op` is the row of the server's ops, NULL for a call that was answered once more, or that the capture does not
     show; `kind` numbers operations, and what is not known to be one has a number of its own."""
@@ -32,14 +35,19 @@ class Jobs(NamedTuple):
     work: Work
     op: I64
     kind: I16
-    server: str  # address
-    servers: int  # addresses that answer NFS calls in the capture; only `server` is looked at
+    addresses: tuple[str, ...]  # of the server
+    servers: int  # hosts that answer NFS calls in the capture; only that one is looked at
     held: int  # ops left out: the server may have held them back
     plain: Bool  # of the work: sent once, as far as can be told, so that its place in the stream is sure
     uncalled_ns: I64  # replies to calls of which it is not known when they came, ascending: those were in threads, too
     unseen: int  # calls that are not in the capture, and whose place in the stream the XID of the reply tells
     unseen_first: int  # ops whose arrival is that of a first transmission that the capture does not show
     light_kinds: Bool  # of each `kind`: needs neither data nor a name
+
+    @property
+    def server(self) -> str:
+        """The address that names it."""
+        return self.addresses[0] if self.addresses else ""
 
     @property
     def light(self) -> Bool:
@@ -69,9 +77,9 @@ class Jobs(NamedTuple):
         )  # fmt: skip
 
 
-def find_jobs(ops: Ops, loose: Loose, reverse: Bool, blocked: Blocked | None = None, server: str = "") -> Jobs:
-    """The jobs of `server`, an address, else of the one that answered most NFS calls; `reverse` is `select.is_reverse`,
-    one a class of ops.
+def find_jobs(ops: Ops, loose: Loose, reverse: Bool, blocked: Blocked | None = None, server: Host = ()) -> Jobs:
+    """The jobs of `server`, a host by its addresses, else of the address that answered most NFS calls; `reverse` is
+    `select.is_reverse`, one a class of ops.
 
     A call arrives when the server can read it: where `blocked` (of the same capture) has it, when TCP let it through.
     """
@@ -82,8 +90,8 @@ def find_jobs(ops: Ops, loose: Loose, reverse: Bool, blocked: Blocked | None = N
     for address, count, wanted in zip(called, classes.count.tolist(), is_nfs.tolist(), strict=True):
         if wanted:
             calls[address] = calls.get(address, 0) + count
-    server = server or max(calls, key=lambda address: calls[address], default="")
-    here = ops.spread(is_nfs & np.array([address == server for address in called], dtype=np.bool_))
+    server = server or tuple(sorted(calls, key=lambda address: -calls[address])[:1])
+    here = ops.spread(is_nfs & np.array([address in server for address in called], dtype=np.bool_))
     names = [op_name(kind.program, kind.version, kind.op) for kind in ops.kinds]
     may_be_held = np.array([name in _MAY_BE_HELD for name in names], dtype=np.bool_)
     held = here & ((ops.status == _COME_AGAIN) | may_be_held[ops.kind]) if len(ops) else here
@@ -127,8 +135,9 @@ def find_jobs(ops: Ops, loose: Loose, reverse: Bool, blocked: Blocked | None = N
         plain = plain[order]
         arrival, reply, rows = arrival[order], reply[order], rows[order]
         stream, kind = stream[order], kind[order]
+    hosts = len(calls.keys() - server) + bool(calls.keys() & server)
     return Jobs(
-        Work.of(arrival, reply, stream), rows, kind, server, len(calls), int(np.count_nonzero(held)), plain,
+        Work.of(arrival, reply, stream), rows, kind, server, hosts, int(np.count_nonzero(held)), plain,
         np.sort(loose.first_ns[uncalled][~placed]), int(np.count_nonzero(placed)), unseen_first,
         np.append(np.isin(kinds, [*IN_MEMORY_OPS]), False),
     )  # fmt: skip

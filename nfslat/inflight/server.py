@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nfslat.inflight.jobs import Jobs, find_jobs
+from nfslat.inflight.jobs import Host, Jobs, find_jobs
 from nfslat.inflight.threads import Bound, Threads, find_threads, lower_bound
 from nfslat.model.details import Details
 from nfslat.model.protocol import NULL
@@ -56,9 +56,9 @@ def server_load(
     details: Details | None = None,
     in_socket_ns: I64 | None = None,
     span_ns: tuple[int, int] | None = None,
-    server: str = "",
+    server: Host = (),
 ) -> ServerLoad:
-    """Of `server`, an address, else of the one that answered most. `reverse` is `nfslat.select.is_reverse` of `ops`;
+    """Of `server`, a host, else of the address that answered most. `reverse` is `nfslat.select.is_reverse` of `ops`;
     `hidden` the share of the ops that were not captured, and of it those by the halves of ops that were.
 
     `details`, of the same capture, say when the server could read calls that TCP had kept back.
@@ -117,7 +117,7 @@ def of_one_client(
 
     The other arguments are those of `server_load`, of that client.
     """
-    jobs = find_jobs(ops, loose, reverse, details.blocked, load.jobs.server)
+    jobs = find_jobs(ops, loose, reverse, details.blocked, load.jobs.addresses)
     threads = _beside_socket(load.threads, jobs, in_socket_ns)
     if threads is load.threads:
         of_op = jobs.op != NULL

@@ -28,7 +28,7 @@ from nfslat.kernels.dispatch import Order, Work, in_flight, most_at_once, starts
 from nfslat.kernels.order import ranks
 from nfslat.model.blocks import largest
 from nfslat.model.protocol import NULL
-from nfslat.model.tables import I16, I64, Bool
+from nfslat.model.tables import F64, I16, I64, Bool
 
 FEWEST = 60  # calls; fewer do not tell a queue from chance
 _SAMPLE, _PIECE = 60_000, 10_000  # calls that a search looks at, in pieces of so many that follow each other
@@ -115,18 +115,10 @@ def find_threads(
         return unknown(f"only {len(depth)} calls: too few to tell")
     if most <= bound.threads or (depth > bound.threads).mean() < _SOME_WAIT / 10:
         return unknown("")  # nothing ever waits
-    samples = list(_pieces(work, kind, depth))
     known = np.where(_is_known(work, uncalled_ns), depth, most + 1)
     main = kind == largest(kind, lambda at: work.reply_ns[at] - work.arrival_ns[at])
     alone = _the_unqueued(work, main, known, bound)
-    one_stream = bool((work.stream == work.stream[0]).all())
-    scores = [Scores(samples, order, one_stream) for order in ([Order.TURNS_BY_START] if one_stream else Order)]
-    found_by: list[tuple[Scores, int]] = []
-    for score in scores:
-        if score.order is Order.LEAVING:
-            found_by.append((score, _near(score, found_by[0][1], bound.threads)))
-        else:
-            found_by.append((score, _search(score, bound.threads, alone.least, most)))
+    found_by = _searched(work, kind, depth, bound, alone.least)
     score, best = min(found_by, key=lambda one: one[0](one[1]))
     allowed = _allowed(found_by, score, best)
     if most in score.as_good_as(best):
@@ -173,6 +165,29 @@ def find_threads(
         low_start_ns=_taken_ns(work, low, score.order),
         high_start_ns=_taken_ns(work, high, score.order),
     )
+
+
+def regularity(work: Work, kind: I16) -> F64:
+    """How regular the work is with the number of threads that fits best, or without a limit: nats, by block of time.
+    There must be `FEWEST` calls."""
+    depth, bound = in_flight(work), lower_bound(work)
+    bound = bound._replace(threads=min(bound.threads, int(depth.max())))
+    score, best = min(_searched(work, kind, depth, bound, bound.threads), key=lambda one: one[0](one[1]))
+    return score.known[best]
+
+
+def _searched(work: Work, kind: I16, depth: I64, bound: Bound, least: int) -> list[tuple[Scores, int]]:
+    """The number of threads that fits best by each order of turns."""
+    samples, most = list(_pieces(work, kind, depth)), int(depth.max())
+    one_stream = bool((work.stream == work.stream[0]).all())
+    found_by: list[tuple[Scores, int]] = []
+    for order in [Order.TURNS_BY_START] if one_stream else Order:
+        score = Scores(samples, order, one_stream)
+        if order is Order.LEAVING:
+            found_by.append((score, _near(score, found_by[0][1], bound.threads)))
+        else:
+            found_by.append((score, _search(score, bound.threads, least, most)))
+    return found_by
 
 
 def _better_below(score: Scores, best: int, seen: int) -> str:

@@ -40,6 +40,20 @@ class Matching(NamedTuple):
     by_order: I64
     ran: tuple[Ran, Ran]
 
+    def of_part(self, matched: Matched, rows: tuple[I64, I64], conns: tuple[I64, I64], new_row: I64) -> Matching:
+        """That of a part of both sides, whose matched ops, in its own row numbers, are `matched`: `rows` and `conns`
+        are the server's and the client's that it has, `new_row` the number that each of the client's rows has in its
+        part."""
+        by_order = self.by_order[np.isin(self.by_order, rows[1])] if len(self.by_order) else self.by_order
+        nothing = np.zeros(0, dtype=np.int64)
+        return self._replace(
+            matched=matched,
+            unmatched=Unmatched(self.unmatched.server[rows[0]], self.unmatched.client[rows[1]]),
+            links=Links(self.links.server[conns[0]], self.links.client[conns[1]]),
+            several=Several(*(nothing,) * 4),  # settled before
+            by_order=new_row[by_order],
+        )
+
 
 class Found(NamedTuple):
     """For each row of the client the row of the server that it belongs to, or NULL; and what is in doubt."""

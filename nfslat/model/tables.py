@@ -43,6 +43,8 @@ _DTYPES = {
 }
 _DENSE = 1 << 22  # classes of ops that are counted in a table with a cell for each, used or not
 
+_DIRECT = 1 << 10  # classes that are looked up in such a table, however few the ops are
+
 # Bits of ``Ops.flags``. The dissector shows a message in its first frame or in its last one.
 WHOLE = 1  # every byte of call and reply is in the capture, so that t1 and t3 are exact
 CALL_SHOWN_LAST = 2
@@ -297,6 +299,11 @@ class Ops(Table):
             return np.full(len(self), values[0] if len(values) else 0, dtype=values.dtype)
         c = self.classes
         used = (c.conn * 2 + c.direction) * len(self.kinds) + c.kind
+        cells = 2 * len(self.connections) * len(self.kinds)
+        if cells <= max(_DIRECT, len(self)):
+            of_cell = np.zeros(cells, dtype=values.dtype)
+            of_cell[used] = values
+            return filled(len(self), values.dtype, lambda at: of_cell[self._class_keys(at)])
         return filled(len(self), values.dtype, lambda at: values[np.searchsorted(used, self._class_keys(at))])
 
     def _class_keys(self, at: slice) -> I64:

@@ -45,6 +45,16 @@ class Inferred(NamedTuple):
     round_trip_ns: int  # the shortest of the way from host to host
     clocked: Bool  # its packets hold the other host's clock; else acknowledgements and replies alone say when
 
+    def take(self, rows: I32 | I64) -> Inferred:
+        """That of some ops of the capture."""
+        return self._replace(
+            low_ns=self.low_ns[rows],
+            high_ns=self.high_ns[rows],
+            doubt_ns=self.doubt_ns[rows],
+            clocked=self.clocked[rows],
+            stamps=None if self.stamps is None else self.stamps.take(rows),
+        )
+
     @property
     def near(self) -> str:
         """The host that was captured, or is taken for it: "client" or "server"."""

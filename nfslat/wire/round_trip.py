@@ -13,14 +13,17 @@ from nfslat.model.decoded import Decoded
 from nfslat.model.tables import I32, I64, Matched, Ops
 
 
-def half_trips_ns(server: Decoded, client: Decoded, matched: Matched, clock: Clock, pairs: HostPairs) -> I64:
+def half_trips_ns(
+    server: Decoded, client: Decoded, matched: Matched, clock: Clock, pairs: HostPairs, *, is_alone: bool = True
+) -> I64:
     """Of each pair, half of the room that causality leaves for theta, or of TCP's shortest round trip, whichever is
     shorter. Where a capture knows several, those that are near leave no room to those that are far: TCP alone counts.
+    `is_alone`: these tables have all that the capture knows.
 
     The clock must fit.
     """
     least_ns = _least_rtts_ns(server, client, matched, pairs)
-    if not has_several(client.ops):
+    if is_alone and not has_several(client.ops):
         low_ns, high_ns = clock.main.bounds_at(clock.main.t_ns)
         least_ns = np.minimum(least_ns, max(high_ns - low_ns, 0))
     return least_ns // 2
