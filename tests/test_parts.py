@@ -59,31 +59,31 @@ def _parts(*of: tuple[int, float, list[Diagnosis]]) -> list[Part]:
     """From ops, their mean ms, and what was found of each."""
     all_ms = sum(ops * ms for ops, ms, _ in of)
     out = []
-    for at, (ops, ms, found) in enumerate(of):
-        server = sum(one.share or 0.0 for one in found if one.layer == "server") * ms
+    for at, (ops, ms, findings) in enumerate(of):
+        server = sum(cause.share or 0.0 for cause in findings if cause.layer == "server") * ms
         mean = Layers(min(server, 0.95 * ms), ms - min(server, 0.95 * ms))
-        causes = ranked(found, mean.total_ms)
-        said = verdict(mean, None, SOUND, causes)
-        out.append(Part(f"in part {at}", Row(ops, ms, ops * ms / all_ms), causes, said))
+        causes = ranked(findings, mean.total_ms)
+        result = verdict(mean, None, SOUND, causes)
+        out.append(Part(f"in part {at}", Row(ops, ms, ops * ms / all_ms), causes, result))
     return out
 
 
 def _whole(outcome: str = "no-fault", causes: list[Diagnosis] | None = None, **more: Any) -> Whole:
-    found = causes or []
+    findings = causes or []
     mean = Layers(5.0, 5.0)
-    said = dataclasses.replace(verdict(mean, None, SOUND, found), outcome=outcome)
-    return Whole(found, dataclasses.replace(said, **more), mean, None)
+    result = dataclasses.replace(verdict(mean, None, SOUND, findings), outcome=outcome)
+    return Whole(findings, dataclasses.replace(result, **more), mean, None)
 
 
 def test_a_limit_of_a_part_of_the_time_has_its_share_of_all_of_it() -> None:
     """Of half of the time calls wait 60 % of theirs, and of the whole nothing was found."""
     parts = _parts((500, 1.0, []), (500, 1.0, [_finding("server-threads", 0.6)]))
-    found = lead_by_parts(parts, _whole())
-    assert found is not None
-    causes, said = found
-    assert (said.outcome, said.cause, said.share) == ("fault", "server-threads", pytest.approx(0.3))
-    assert [(one.code, one.share) for one in causes] == [("server-threads", pytest.approx(0.3))]
-    assert said.text.startswith("In part 1 (50.0 % of the time): ")
+    led = lead_by_parts(parts, _whole())
+    assert led is not None
+    causes, result = led
+    assert (result.outcome, result.cause, result.share) == ("fault", "server-threads", pytest.approx(0.3))
+    assert [(cause.code, cause.share) for cause in causes] == [("server-threads", pytest.approx(0.3))]
+    assert result.text.startswith("In part 1 (50.0 % of the time): ")
     assert causes[0].gain is not None
     assert causes[0].gain.ms == pytest.approx(0.3)
 
@@ -99,19 +99,19 @@ def test_no_fault_of_a_part_does_not_decide_what_is_open() -> None:
     unknown = [_finding("server-queue-unknown", 1.0, "certain")]
     half = _parts((600, 10.0, []), (400, 10.0, unknown))
     assert lead_by_parts(half, _whole("undecided")) is None
-    found = lead_by_parts(_parts((600, 10.0, []), (350, 10.0, []), (50, 10.0, unknown)), _whole("undecided"))
-    assert found is not None
-    assert found[1].outcome == "no-fault"
+    led = lead_by_parts(_parts((600, 10.0, []), (350, 10.0, []), (50, 10.0, unknown)), _whole("undecided"))
+    assert led is not None
+    assert led[1].outcome == "no-fault"
 
 
 def test_what_explains_most_in_all_parts_leads() -> None:
     """Two parts of a third each wait for the disk, and one that takes a little more is far away: it is the disk."""
     disk = [_finding("server-storage", 0.9)]
     parts = _parts((300, 1.0, disk), (400, 1.0, [_finding("net-delay", 0.7)]), (300, 1.0, disk))
-    found = lead_by_parts(parts, _whole(), of_hosts=True)
-    assert found is not None
-    assert (found[1].cause, found[1].share, found[1].also) == ("server-storage", pytest.approx(0.54), ["net-delay"])
-    assert [one.share for one in found[0]] == [pytest.approx(0.54), pytest.approx(0.28)]
+    led = lead_by_parts(parts, _whole(), of_hosts=True)
+    assert led is not None
+    assert (led[1].cause, led[1].share, led[1].also) == ("server-storage", pytest.approx(0.54), ["net-delay"])
+    assert [cause.share for cause in led[0]] == [pytest.approx(0.54), pytest.approx(0.28)]
 
 
 def test_a_part_that_cannot_be_told_leaves_the_whole_open() -> None:
@@ -156,13 +156,13 @@ def test_shares_of_one_ranking_are_of_one_whole(of: list[tuple[int, float, list[
     """Where what explains a part's time is no more than all of it, so it is of all parts together; and each finding
     explains the sum of what it does in them."""
     parts = _parts(*of)
-    found = lead_by_parts(parts, _whole(), of_hosts=hosts)
-    if found is None:
+    led = lead_by_parts(parts, _whole(), of_hosts=hosts)
+    if led is None:
         return
-    causes, said = found
-    assert sum(one.share or 0.0 for one in causes) <= 1 + 1e-9
-    for one in causes:
-        every = sum((it.share or 0.0) * ops * ms for ops, ms, some in of for it in some if it.code == one.code)
-        assert one.share == pytest.approx(every / sum(ops * ms for ops, ms, _ in of), abs=1e-9)
-    own = next((one for one in causes if one.code == said.cause), None)
-    assert own is None or said.share == own.share
+    causes, result = led
+    assert sum(cause.share or 0.0 for cause in causes) <= 1 + 1e-9
+    for cause in causes:
+        every = sum((it.share or 0.0) * ops * ms for ops, ms, some in of for it in some if it.code == cause.code)
+        assert cause.share == pytest.approx(every / sum(ops * ms for ops, ms, _ in of), abs=1e-9)
+    own = next((cause for cause in causes if cause.code == result.cause), None)
+    assert own is None or result.share == own.share

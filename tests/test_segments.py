@@ -77,10 +77,10 @@ def test_a_limit_in_a_mixed_load_is_dated_at_both_its_ends(law: dict[str, Any], 
         traffic = one_after_another(first, simulate(**usual, threads=2, count=during, seed=seed + 10), last)
         base = np.unique(traffic.kind, return_inverse=True)[1] * 4
         kind = (base + np.random.default_rng(seed).integers(0, 4, len(base))).astype(np.int16)
-        found = _rows(traffic, segments(_calls(traffic, kind)))
-        assert len(found) == 2
-        assert abs(found[0] - 600) <= 40
-        assert abs(found[1] - 600 - during) <= 40
+        rows = _rows(traffic, segments(_calls(traffic, kind)))
+        assert len(rows) == 2
+        assert abs(rows[0] - 600) <= 40
+        assert abs(rows[1] - 600 - during) <= 40
 
 
 def test_an_operation_that_is_slow_by_itself_needs_no_other_to_say_so() -> None:
@@ -88,8 +88,8 @@ def test_an_operation_that_is_slow_by_itself_needs_no_other_to_say_so() -> None:
     usual: dict[str, Any] = {"threads": 32, "workers": 8, "count": 3_000, "mix": {"READ": 0.1, GETATTR: 0.9}}
     slow = simulate(**usual, mean_ns={"READ": 20 * MS, GETATTR: 50 * US}, seed=2)
     traffic = one_after_another(simulate(**usual), slow)
-    (found,) = _rows(traffic, segments(_calls(traffic)))
-    assert abs(found - 3_000) <= 200
+    (row,) = _rows(traffic, segments(_calls(traffic)))
+    assert abs(row - 3_000) <= 200
 
 
 def test_a_few_calls_that_wait_long_once_are_no_phase() -> None:
@@ -100,7 +100,7 @@ def test_a_few_calls_that_wait_long_once_are_no_phase() -> None:
 
 
 def _columns(count: int) -> st.SearchStrategy[I64]:
-    return st.lists(st.integers(0, 10**10), min_size=count, max_size=count).map(lambda one: np.array(one, np.int64))
+    return st.lists(st.integers(0, 10**10), min_size=count, max_size=count).map(lambda times: np.array(times, np.int64))
 
 
 @settings(max_examples=60)
@@ -109,11 +109,11 @@ def test_phases_are_few_and_each_begins_with_a_call(columns: tuple[I64, ...], of
     """Whatever the times are, and in whatever order."""
     begin, kind, server, network = (np.tile(column, often) for column in columns)
     calls = Calls(begin, (kind % 5).astype(np.int16), server, network - server // 2)
-    found = segments(calls)
-    assert found == sorted(set(found))
-    assert len(found) < MOST
-    assert set(found) <= set(begin.tolist())
-    assert not len(begin) or int(begin.min()) not in found
+    borders = segments(calls)
+    assert borders == sorted(set(borders))
+    assert len(borders) < MOST
+    assert set(borders) <= set(begin.tolist())
+    assert not len(begin) or int(begin.min()) not in borders
 
 
 def test_of_many_ops_a_sample_votes() -> None:
