@@ -1,7 +1,7 @@
 """What is kept of all windows -> the report, as of two captures that are read at once.
 
-Percentiles are to within `nfslat.tally.sketch.RELATIVE_ERROR`; those of the slowest 1 %, and all counts, sums and
-means, are exact.
+Percentiles of more than `nfslat.tally.durations.MOST_EXACT` operations are to within
+`nfslat.tally.sketch.RELATIVE_ERROR`; those of the slowest 1 %, and all counts, sums and means, are exact.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from nfslat.findings.words import times
 from nfslat.model.tables import I64, Miss
 from nfslat.model.units import iso, to_ms, to_s
 from nfslat.select import refuse_nothing_left
-from nfslat.tally.durations import CLIENT, SERVER
+from nfslat.tally.durations import CLIENT, MOST_EXACT, SERVER
 from nfslat.tally.keys import names_of
 from nfslat.tally.ops import OpFigures
 from nfslat.tally.sketch import RELATIVE_ERROR
@@ -110,8 +110,8 @@ def _how(whole: Whole) -> str:
     took_s = to_s(whole.runs[-1].end_ns - whole.runs[0].begin_ns) / max(whole.windows, 1)
     return (
         f"the captures were read in {times(whole.windows, 'window')} of {took_s:,.1f} s on average: counts and means "
-        f"are of all operations, percentiles to within {RELATIVE_ERROR * 100:.1f} %, and threads, slots and causes "
-        "were judged window by window"
+        f"are of all operations, percentiles of more than {MOST_EXACT:,} to within {RELATIVE_ERROR * 100:.1f} %, and "
+        "threads, slots and causes were judged window by window"
     )
 
 
