@@ -108,7 +108,7 @@ def _by_windows(pair: Pair, block_ops: int) -> Json:
     return _plain(windowed(Path(pair.server), Path(pair.client), seconds, least_ops=block_ops).to_dict())
 
 
-_read_in_blocks = _by_windows  # `_by_environment`, once captures are read in blocks of NFSLAT_BLOCK_OPS operations
+_read_in_blocks = _by_environment
 
 
 def _live(pair: Pair, stretch_s: int) -> Json:

@@ -8,6 +8,8 @@ PARTS = ["call_send", "call_net", "server", "reply_send", "reply_net"]
 NETWORK = "network"  # both ways together, where the clocks do not tell them apart
 # What a piece of an op is besides what is charged to a cause.
 NO_CONNECTION, QUEUE, IN_THREAD, UNEXPLAINED = "no connection", "queue", "in thread", "unexplained"
+# From where on ops that are not shown matter: by that share a mean shifts; they have that share of the time.
+UNSEEN_SHIFT, UNSEEN_TIME_SHARE = 0.10, 1 / 3
 
 
 @dataclass(frozen=True)
@@ -19,3 +21,11 @@ class Summary:
     p95: float  # 95th percentile, ms
     p99: float  # 99th percentile, ms
     max: float  # longest, ms
+
+
+def matters(seen_ms: float, bounds_ms: tuple[float, float], share_of_time: tuple[float, float]) -> bool:
+    """Do ops that are not shown make a mean of those that are shown one that misleads?"""
+    return (
+        share_of_time[1] > UNSEEN_TIME_SHARE
+        or max(abs(bound_ms - seen_ms) for bound_ms in bounds_ms) > UNSEEN_SHIFT * seen_ms
+    )

@@ -17,6 +17,7 @@ from nfslat.figures.charges import stalls_of
 from nfslat.figures.gains import with_gains
 from nfslat.figures.late_calls import late_calls, late_ns
 from nfslat.figures.matched import row_of, unstable_writes
+from nfslat.figures.outcomes import put_off_of
 from nfslat.figures.slow_ops import slow_ops_of
 from nfslat.figures.unseen import with_unseen
 from nfslat.figures.whatif import in_effect
@@ -44,7 +45,6 @@ from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
 from nfslat.results import Analysis, Side
 from nfslat.select import op_labels
-from nfslat.tally.outcomes import put_off_of
 from nfslat.wire.reconnects import sent_on_a_new_connection
 
 _SAME = 1.1

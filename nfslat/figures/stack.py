@@ -8,13 +8,13 @@ from typing import NamedTuple
 from nfslat.answer.model import StackRow
 from nfslat.evidence.known import CallMeans, Known, data_ops, data_rows, title_of
 from nfslat.figures.inflight import queue_ms
+from nfslat.figures.outcomes import put_off_of
 from nfslat.figures.unseen import with_unseen
 from nfslat.findings.layers import Layers
 from nfslat.model.protocol import DATA_OPS
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
-from nfslat.tally.outcomes import put_off_of
 
 _SAME = 1.05
 _SOME = 0.05  # of the application's time, as for findings

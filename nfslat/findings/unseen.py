@@ -5,19 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
+from nfslat.answer.figures import matters
 from nfslat.findings.layers import LAYERS, Layers
 from nfslat.findings.words import ms
 
-_SHIFTS, _MUCH_TIME = 0.10, 1 / 3  # of the mean; of the time of all ops
 _APART = 0.08  # of the whole, by which a layer must lead to be named
 _ONE_FIGURE = 0.02  # bounds so near each other are one figure
 
 Bounds = tuple[float, float]
-
-
-def matters(seen_ms: float, bounds_ms: Bounds, share_of_time: Bounds) -> bool:
-    """Do ops that are not shown make a mean of those that are shown one that misleads?"""
-    return share_of_time[1] > _MUCH_TIME or max(abs(one - seen_ms) for one in bounds_ms) > _SHIFTS * seen_ms
 
 
 def between(bounds_ms: Bounds) -> str:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-import numpy as np
-
 from nfslat.answer import outcomes as answer
-from nfslat.findings.facts import PutOff
 from nfslat.model.protocol import NULL, op_name, program_name, version_name
 from nfslat.model.statuses import Says, says, status_name
-from nfslat.model.tables import I32, I64, Ops
-from nfslat.model.units import iso, to_ms, utc
-from nfslat.outcomes.counts import Answered, answered, meanings, nfs_version, operation
+from nfslat.model.tables import Ops
+from nfslat.model.units import iso, to_ms
+from nfslat.outcomes.counts import Answered, answered, nfs_version, operation
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Outcome, Request, fits_back_off
 from nfslat.results import Side
@@ -44,12 +40,12 @@ class Retries:
     def of(cls, ops: Ops, some: Sequence[Request]) -> Self:
         """The sums over `some`."""
         fit, of = (sum(numbers) for numbers in zip(*(fits_back_off(one) for one in some), strict=True))
-        put_off = _put_off_rows(some)
+        put_off = put_off_rows(some)
         return cls(
             requests=len(some),
             tries=sum(len(one.tries) for one in some),
             ended=Counter(one.outcome for one in some),
-            statuses=_statuses(ops, put_off),
+            statuses=statuses_of(ops, put_off),
             waited_ns=sum(one.waited_ns for one in some),
             longest_ns=max(one.waited_ns for one in some),
             between_ns=sum(one.between_ns for one in some),
@@ -168,7 +164,7 @@ def _status_rows(answers: Statuses) -> list[answer.StatusRow]:
     return rows
 
 
-def _put_off_rows(some: Sequence[Request]) -> list[int]:
+def put_off_rows(some: Sequence[Request]) -> list[int]:
     """Rows of the tries of `some` that were put off."""
     return [row for one in some for row in one.tries[: len(one.says)]]
 
@@ -195,7 +191,7 @@ def _row(op: str, version: str, reason: Says, retries: Retries) -> answer.TriedA
     )
 
 
-def _statuses(ops: Ops, rows: Sequence[int]) -> Counter[str]:
+def statuses_of(ops: Ops, rows: Sequence[int]) -> Counter[str]:
     """How many of the ops in `rows` have which status, by its name."""
     return Counter(
         status_name(nfs_version(ops.kinds[kind]), status)
@@ -209,68 +205,3 @@ def _recovery(ops: Ops, one: Recovery) -> answer.Recovery:
         kind, status = ops.kinds[ops.kind[row]], int(ops.status[row])
         calls[operation(kind) + (f" {status_name(nfs_version(kind), status)}" if status > 0 else "")] += 1
     return answer.Recovery(iso(one.begin_ns), to_ms(one.end_ns - one.begin_ns), dict(calls), one.calls, one.waited)
-
-
-def put_off_of(ops: Ops, tried: Sequence[Request], rows: I32 | I64, *, as_asked: bool) -> dict[str, PutOff]:
-    """By reason (`Says`), the requests whose tries are among the ops in `rows`, and answers that no try helps.
-
-    Their mean is over those ops; `as_asked` over what an application asked for, of which further tries are no part.
-    """
-    bad = np.flatnonzero(ops.status > 0)
-    if not len(bad):
-        return {}
-    mine = np.zeros(len(ops), dtype=np.bool_)
-    mine[rows] = True
-    some = [one for one in tried if mine[one.tries[0]]]
-    again = sum(len(one.tries) - 1 for one in some)
-    over = max(len(rows) - again, 1) if as_asked else max(len(rows), 1)
-    by_reason: dict[Says, list[Request]] = defaultdict(list)
-    for one in some:
-        by_reason[one.reason].append(one)
-    put_off = {reason.value: _put_off(ops, of, over) for reason, of in by_reason.items()}
-    bad = bad[mine[bad]]
-    lost = bad[meanings(ops, bad) == list(Says).index(Says.LOST)] if len(bad) else bad
-    return put_off | ({Says.LOST.value: _put_off_answers(ops, lost.tolist())} if len(lost) else {})
-
-
-def _put_off(ops: Ops, some: Sequence[Request], over: int) -> PutOff:
-    waited = [one for one in some if one.waits_ns]
-    answers = _put_off_answers(ops, _put_off_rows(some))
-    if not waited:
-        return answers
-    sums = Retries.of(ops, waited)
-    return dataclasses.replace(
-        answers,
-        requests=sums.requests,
-        tries=sums.tries,
-        succeeded=sums.ended[Outcome.SUCCEEDED],
-        open=sums.ended[Outcome.OPEN],
-        mean_ms=sums.mean_ms,
-        longest_ms=to_ms(sums.longest_ns),
-        total_between_ms=to_ms(sums.between_ns),
-        between_ms=to_ms(sums.between_ns / over),
-        back_off_fits=sums.back_off_fits,
-        back_off_of=sums.back_off_of,
-    )
-
-
-def _put_off_answers(ops: Ops, rows: Sequence[int]) -> PutOff:
-    """What the answers in `rows` say, whether or not a further try came."""
-    labels = Counter(operation(ops.kinds[one]) for one in ops.kind[list(rows)].tolist())
-    return PutOff(
-        requests=0,
-        tries=0,
-        answers=len(rows),
-        statuses=dict(_statuses(ops, rows).most_common()),
-        ops=[name for name, _ in labels.most_common()],
-        succeeded=0,
-        open=0,
-        mean_ms=0.0,
-        longest_ms=0.0,
-        total_between_ms=0.0,
-        between_ms=0.0,
-        since=utc(int(ops.t0[list(rows)].min()), digits=3),
-        until=utc(int(ops.t3[list(rows)].max()), digits=3),
-        back_off_fits=0,
-        back_off_of=0,
-    )

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from nfslat.answer import model
-from nfslat.findings.unseen import matters
+from nfslat.answer.figures import matters
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
 from nfslat.wire.unseen import Unseen
