@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import io
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -153,10 +153,8 @@ def _compared(request: Request, own: Half | None) -> tuple[ClientSummary, bytes 
     report = made.judged if request.report_name is None else made.summary
     text = None
     if request.report_name is not None:
-        # Without its pictures, which take as long as all of the rest.
-        with io.StringIO() as out:
-            report.write_json(out)
-            text = out.getvalue().encode()
+        # Without its pictures, which take as long as all of the rest, and not indented, which takes half of that.
+        text = json.dumps(report.to_dict(), allow_nan=False, separators=(",", ":")).encode()
     summary = summarize(
         found,
         report,

@@ -284,7 +284,7 @@ class Run:
 
     def _merged(self, windows: Windows, summaries: Sequence[ClientSummary]) -> model.Fleet:
         server = None if self._brief is None else self._brief.figures
-        found = comparison.compare(summaries, server, windows)
+        found = comparison.compare(summaries, server, windows, untold=len(self._failed))
         self._keep(
             lambda folder: folder.write_reports(
                 {one.name: one.report_name for one in summaries if one.report_name is not None}
