@@ -81,7 +81,7 @@ class Cluster(Workers):
         """Raises ``UsageError`` where a worker has another nfslat, ``InputError`` where it does not see one of `files`,
         or there is none."""
         # What is in one folder is seen, or not, together.
-        some = list({os.path.dirname(path): path for path in reversed(files)}.values())
+        some = list({os.path.dirname(path): path for path in reversed(files)}.values())[::-1]
         with contextlib.suppress(TimeoutError):
             self._client.wait_for_workers(1, timeout=_START_S)
         answers = self._asked(version)
