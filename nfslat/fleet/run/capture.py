@@ -93,7 +93,7 @@ def _damaged(source: Source, inputs: Sequence[Input]) -> list[Problem]:
 
 @contextlib.contextmanager
 def _opened(title: str, inputs: Sequence[Input], scratch: Path) -> Iterator[tuple[Source, Callable[[], Tools]]]:
-    """All files as one source, to be read once within the block; and what finds Wireshark. Raises ``_BadFileError``."""
+    """The files as one source, to be read once within the block; and what finds Wireshark. Raises ``_BadFileError``."""
     tools = cache(lambda: find_tools(scratch))
     try:
         with contextlib.ExitStack() as stack:
@@ -109,7 +109,7 @@ def _opened(title: str, inputs: Sequence[Input], scratch: Path) -> Iterator[tupl
 def _open(
     title: str, inputs: Sequence[Input], stack: contextlib.ExitStack, tools: Callable[[], Tools], scratch: Path
 ) -> Source:
-    """All files as one source, tars of scripts/capture.sh unpacked. Raises ``_BadFileError``."""
+    """The files as one source, tars of scripts/capture.sh unpacked. Raises ``_BadFileError``."""
     plain = [one for one in inputs if not one.is_tar]
     paths = iter(stack.enter_context(readable(plain, scratch)))
     files: list[File] = []

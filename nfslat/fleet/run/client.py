@@ -125,14 +125,14 @@ def correlate(request: Request, own: Half | None) -> tuple[Analysis, api.Options
     """Both sides of a client, compared and analysed; raises ``InputError`` as `nfslat.pipeline.correlate` does, and
     ``NotInferredError``."""
     if request.server is not None and own is not None:
-        found = _both(request.name, request.server, own)
+        compared = _both(request.name, request.server, own)
     else:
-        found = _inferred(request, own)
+        compared = _inferred(request, own)
     others = _OTHERS if request.server is not None else _NO_SERVER
-    analysis = pipeline.analyse(found, request.wide, cannot_tell=others if request.is_shared else "")
+    analysis = pipeline.analyse(compared, request.wide, cannot_tell=others if request.is_shared else "")
     outside = Outside(Known(app_ms=dict(request.application_ms), threads=request.threads), request.sessions)
-    if found.server.source.bundle or found.client.source.bundle:
-        outside = with_bundled(outside, found)
+    if compared.server.source.bundle or compared.client.source.bundle:
+        outside = with_bundled(outside, compared)
     return analysis, api.Options(
         known=outside.given, sessions=request.sessions, outside=outside, command=request.command
     )
@@ -141,7 +141,7 @@ def correlate(request: Request, own: Half | None) -> tuple[Analysis, api.Options
 def _compared(request: Request, own: Half | None) -> tuple[ClientSummary, bytes | None]:
     about: dict[str, Any] = {"name": request.name, "addresses": request.addresses, "groups": request.groups}
     try:
-        found, options = correlate(request, own)
+        analysis, options = correlate(request, own)
     except NotInferredError as problem:
         if request.server is None:
             raise
@@ -149,18 +149,18 @@ def _compared(request: Request, own: Half | None) -> tuple[ClientSummary, bytes 
         return summarize_server_only(
             side, **about, windows=request.windows, wide=request.wide, why=problem.why
         ), None  # fmt: skip
-    made = api.Report(found, options)
+    made = api.Report(analysis, options)
     report = made.judged if request.report_name is None else made.summary
     text = None
     if request.report_name is not None:
         # Without its pictures, which take as long as all of the rest, and not indented, which takes half of that.
         text = json.dumps(report.to_dict(), allow_nan=False, separators=(",", ":")).encode()
     summary = summarize(
-        found,
+        analysis,
         report,
         **about,
         windows=request.windows,
-        application_ms=_application_ms(request.application_ms, found),
+        application_ms=_application_ms(request.application_ms, analysis),
         report_name=request.report_name,
     )
     return summary, text
@@ -170,14 +170,14 @@ def _both(name: str, server: Half, own: Half) -> Correlation:
     sides = [half.side() for half in (server, own)]
     for side in sides:
         side.decoded.segments.clear()
-    found = pipeline.compare(*sides, filters=Filters(), srt="nfslat", may_swap=False)
-    if overlap.where_longer(found.server.ops, found.client.ops, found.matched) is overlap.Longer.AT_SERVER:
+    compared = pipeline.compare(*sides, filters=Filters(), srt="nfslat", may_swap=False)
+    if overlap.where_longer(compared.server.ops, compared.client.ops, compared.matched) is overlap.Longer.AT_SERVER:
         raise InputError(
             "its ops take longer in the server's capture than in its own; one of the files is on the "
             "wrong side: say in a manifest which files are whose",
             about=name,
         )
-    return found
+    return compared
 
 
 def _inferred(request: Request, own: Half | None) -> Correlation:
@@ -189,10 +189,10 @@ def _inferred(request: Request, own: Half | None) -> Correlation:
         )
     if not side.decoded.segments:
         raise NotInferredError("its TCP connections have too many packets to be kept (67,108,864)", request.name)
-    found = pipeline.infer_other(side, filters=Filters(), srt="nfslat")
-    if isinstance(found, str):
-        raise NotInferredError(found, request.name)
-    return found
+    compared = pipeline.infer_other(side, filters=Filters(), srt="nfslat")
+    if isinstance(compared, str):
+        raise NotInferredError(compared, request.name)
+    return compared
 
 
 def _only_side(request: Request, own: Half | None) -> Side:
@@ -211,9 +211,9 @@ def _title(files: Sequence[File]) -> str:
     return ",".join(names) if len(names) <= _NAMED else f"{names[0]} and {len(names) - 1:,} more files"
 
 
-def _application_ms(of_op: Mapping[str, float], found: Analysis) -> float | None:
+def _application_ms(of_op: Mapping[str, float], analysis: Analysis) -> float | None:
     """The mean of what was given for operations, as often as they were done."""
     if "" in of_op:
         return of_op[""]
-    ops = {name: found.ops_of.get(name, 0) for name in of_op}
+    ops = {name: analysis.ops_of.get(name, 0) for name in of_op}
     return sum(of_op[name] * ops[name] for name in of_op) / sum(ops.values()) if any(ops.values()) else None

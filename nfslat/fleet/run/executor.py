@@ -59,7 +59,7 @@ class Done:
 
 
 def version() -> str:
-    """Of what a worker decodes with."""
+    """The version of what a worker decodes with."""
     return f"nfslat {__version__}, {native.NAME}"
 
 

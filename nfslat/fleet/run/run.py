@@ -213,15 +213,15 @@ class Run:
             )
 
     def _take(self, name: str, key: str | None, done: Done) -> None:
-        found = done.value
-        if not isinstance(found, ClientDone):
+        client = done.value
+        if not isinstance(client, ClientDone):
             self._client_failed(name, done.why_not)
-        elif found.summary is None:
-            self._note_facts(name, found.facts)
-            self._client_failed(name, found.why, "client only" if self._points.server is None else "failed")
+        elif client.summary is None:
+            self._note_facts(name, client.facts)
+            self._client_failed(name, client.why, "client only" if self._points.server is None else "failed")
         else:
-            self._done(name, found)
-            self._keep(lambda folder: self._keep_client(folder, key, found))
+            self._done(name, client)
+            self._keep(lambda folder: self._keep_client(folder, key, client))
             self._tasks["done"] += 1
 
     def _done(self, name: str, done: ClientDone) -> None:
@@ -270,7 +270,7 @@ class Run:
         return self._problems[-1]
 
     def _command(self, client: model.Client) -> str:
-        """That shows it by itself; empty where that would take a page."""
+        """The command that shows it by itself; empty where that would take a page."""
         if client.state not in (BOTH, INFERRED):
             return ""
         if self._folder is not None:
@@ -284,13 +284,13 @@ class Run:
 
     def _merged(self, windows: Windows, summaries: Sequence[ClientSummary]) -> model.Fleet:
         server = None if self._brief is None else self._brief.figures
-        found = comparison.compare(summaries, server, windows, untold=len(self._failed))
+        outcome = comparison.compare(summaries, server, windows, untold=len(self._failed))
         self._keep(
             lambda folder: folder.write_reports(
                 {one.name: one.report_name for one in summaries if one.report_name is not None}
             )
         )
-        compared = [dataclasses.replace(one, command=self._command(one)) for one in found.clients]
+        compared = [dataclasses.replace(one, command=self._command(one)) for one in outcome.clients]
         clients = [*compared, *(not_compared(name, *self._failed[name]) for name in sorted(self._failed))]
         workers = self._workers
         facts = None if self._brief is None else self._brief.facts
@@ -305,17 +305,17 @@ class Run:
                 tasks={**self._tasks, "again": workers.again},
                 out=None if self._folder is None else self._folder.url,
             ),
-            captures=captures_of(facts, [self._facts[name] for name in sorted(self._facts)], found.total),
+            captures=captures_of(facts, [self._facts[name] for name in sorted(self._facts)], outcome.total),
             relative_error=RELATIVE_ERROR,
             window_s=to_s(windows.step_ns),
             server=server,
-            by_op=found.by_op,
-            total=found.total,
+            by_op=outcome.by_op,
+            total=outcome.total,
             clients=clients,
-            patterns=found.patterns,
+            patterns=outcome.patterns,
             problems=self._problems,
             notes=[*self._points.notes, *lost(workers.lost, workers.again), *warned(compared)],
-            verdict=found.verdict,
+            verdict=outcome.verdict,
         )
 
 

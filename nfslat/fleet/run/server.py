@@ -96,7 +96,7 @@ class ServerCapture:
 
     @cached_property
     def _rows(self) -> list[I64]:
-        """Of each pair of hosts: where its ops are among all, which are in the order of their calls' first frames."""
+        """Where the ops of each pair of hosts are among all, which are in the order of their calls' first frames."""
         frames = [decoded.ops.call_first_frame for _, decoded in self._apart.hosts]
         place = np.empty(sum(map(len, frames)), dtype=np.int64)
         place[np.argsort(np.concatenate(frames), kind="stable")] = np.arange(len(place))
