@@ -9,7 +9,6 @@ import os
 import shlex
 import sys
 import tempfile
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -23,10 +22,10 @@ from nfslat.kernels.compiled import refuse_without
 
 if TYPE_CHECKING:
     from nfslat.fleet.model import Fleet
+    from nfslat.fleet.run.executor import Workers
+    from nfslat.fleet.run.inputs import Given
     from nfslat.fleet.run.manifest import Manifest
     from nfslat.fleet.run.points import Points
-    from nfslat.fleet.run.pool import Pool
-    from nfslat.fleet.run.store import Store
 
 DESCRIPTION = """\
 Compare the captures of one NFS server and of many of its clients: which clients
@@ -48,8 +47,7 @@ Exit status: as nfslat's, and 4 where a part could not be done (nfslat --help)."
 
 STATUS_IN_PART = 4
 _SAID = 3  # problems with files, beside what came of them
-_OURS = {"run.json", "shards", "slices", "hashes", "work"}  # one of these is in a folder of a run
-_NEAR_BYTES = 16 << 30  # of captures; what is made of more is not kept twice
+_NEAR_BYTES = 1 << 30  # of captures; what is decoded of more is not kept in memory until it is compared
 _MANY_HEADS = 512  # files; more are looked at by the workers
 
 
@@ -63,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--manifest", metavar="FILE", help="TOML that says which files are whose, and names of groups")
     parser.add_argument(
-        "--out", metavar="DIR", help="folder or URL to keep decoded captures and each client's report in; goes on there"
+        "--out", metavar="DIR", help="folder or URL to keep each client's report in, and what it came to; goes on there"
     )
     parser.add_argument("--show", metavar="CLIENT", help="print the report of one client of the run in --out")
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON to FILE; - is standard output")
@@ -83,9 +81,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cluster.add_argument("--worker-memory", metavar="SIZE", help="bound of each, for example 4GB (its part of all)")
     cluster.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, for example tls://head:8786")
     cluster.add_argument("--dashboard", action="store_true", help="say where that scheduler's dashboard is")
-    cluster.add_argument("--tls-ca-file", metavar="PEM", help="who signs its certificate and ours")
-    cluster.add_argument("--tls-cert", metavar="PEM", help="our certificate")
-    cluster.add_argument("--tls-key", metavar="PEM", help="and its key, where that is another file")
+    cluster.add_argument("--tls-ca-file", metavar="PEM", help="who signs its certificate and ours (Dask's tls_ca_file)")
+    cluster.add_argument("--tls-cert", metavar="PEM", help="our certificate (tls_client_cert)")
+    cluster.add_argument("--tls-key", metavar="PEM", help="and its key, where that is another file (tls_client_key)")
     cluster.add_argument("--insecure", action="store_true", help="a scheduler without TLS: it may run code here")
 
 
@@ -144,8 +142,6 @@ def _check(options: argparse.Namespace) -> None:
         return
     if not given:
         raise UsageError("name captures of the server and of its clients, or a --manifest (see nfslat fleet --help)")
-    if options.scheduler is not None and options.out is None:
-        raise UsageError("--scheduler needs --out: a folder, or a URL, that this machine and all workers share")
     if options.scheduler is not None and (options.workers or options.worker_memory):
         raise UsageError("--workers and --worker-memory are of a cluster on this machine, not of --scheduler")
     of_schedulers = "dashboard", "tls_ca_file", "tls_cert", "tls_key", "insecure"
@@ -154,73 +150,66 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _fleet(options: argparse.Namespace) -> Fleet:
-    from nfslat.fleet.run.heads import Head, look
+    from nfslat.fleet.run.finished import RunFolder
     from nfslat.fleet.run.inputs import expand, merged
     from nfslat.fleet.run.manifest import read
-    from nfslat.fleet.run.points import assign, find_points
     from nfslat.fleet.run.run import Asked, Run
 
     manifest = None if options.manifest is None else read(options.manifest)
     given = merged(expand(options.captures), *([manifest.given] if manifest is not None else []))
     if not given.files:
         raise InputError("; ".join(f"{one.name}: {one.why}" for one in given.problems) or "no captures are named")
-    # Few files are looked at before a cluster is started: what is wrong with them is said at once.
-    here = options.scheduler is None and len(given.files) < _MANY_HEADS
+    folder = None if options.out is None else RunFolder(_out(options.out))
     with contextlib.ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nfslat-")))
-        store = _store(options, scratch, sum(one.size_bytes for one in given.files))
+        workers = stack.enter_context(_workers(options, given))
         try:
-            points = find_points(given.files, manifest, store=None if store.kept else store) if here else None
+            points = _points(options, given, manifest, workers)
         except InputError as problem:
-            said = "".join(f"; {one.name}: {one.why}" for one in given.problems[:_SAID])
-            raise InputError(f"{problem}{said}") from problem
-        stack.callback(store.own.remove, [store.work])
-        if options.out is not None:
-            _refuse_foreign(options.out)
-        store.check()
-        pool = stack.enter_context(_pool(options, scratch / "workers"))
-        if points is None:
-            # What a worker was lost over is not looked at; all of them need to see what is no URL.
-            pool.refuse_unshared(store, [one.url for one in given.files if not one.is_remote])
-            points = assign(pool.each(look, given.files, lambda one, why: Head(one, problem=why)), manifest)
+            more = "".join(f"; {one.name}: {one.why}" for one in given.problems[:_SAID])
+            raise InputError(f"{problem}{more}") from problem
+        if folder is not None:
+            folder.check()
         points = dataclasses.replace(points, unused=(*given.problems, *points.unused))
-        asked = Asked(
-            keep_reports=options.out is not None,
-            out=options.out,
-            command=shlex.join(["nfslat", *sys.argv[1:]]),
-            **_of_manifest(manifest, points),
-        )
+        command = shlex.join(["nfslat", *sys.argv[1:]])
+        asked = Asked(command=command, **_of_manifest(manifest, points))
         step = stack.enter_context(_progress(len(points.clients), quiet=options.quiet))
-        return Run(pool, store, points, asked, step).fleet()
-
-
-def _store(options: argparse.Namespace, scratch: Path, size_bytes: int) -> Store:
-    """Where the run keeps what it makes of captures of that size."""
-    from nfslat.fleet.run.store import Store
-
-    if options.out is None:
-        return Store(str(scratch / "out"), kept=False, near=str(scratch / "near"))
-    near = "" if options.scheduler is not None else str(scratch / "near")
-    return Store(_out(options.out), near=near, is_twice=size_bytes < _NEAR_BYTES, work=f"work/{uuid.uuid4().hex}")
+        return Run(workers, folder, points, asked, step).fleet()
 
 
 @contextlib.contextmanager
-def _pool(options: argparse.Namespace, scratch: Path) -> Iterator[Pool]:
+def _workers(options: argparse.Namespace, given: Given) -> Iterator[Workers]:
     """Processes here, or the workers of a Dask scheduler."""
     if options.scheduler is None:
-        from nfslat.fleet.run.local import processes
+        from nfslat.fleet.run.executor import processes
 
-        with processes(options.workers, options.worker_memory, scratch) as here:
+        with (
+            tempfile.TemporaryDirectory(prefix="nfslat-") as scratch,
+            processes(options.workers, options.worker_memory, Path(scratch) / "workers") as here,
+        ):
             yield here
         return
-    from nfslat.fleet.run.cluster import connect
-    from nfslat.fleet.run.peers import Trust
+    from nfslat.fleet.run.cluster import connect, security_of
 
-    trust = Trust(options.tls_ca_file, options.tls_cert, options.tls_key, insecure=options.insecure)
-    with connect(options.scheduler, trust, dashboard=options.dashboard) as cluster:
+    security = security_of(options.tls_ca_file, options.tls_cert, options.tls_key, insecure=options.insecure)
+    with connect(options.scheduler, security, dashboard=options.dashboard) as cluster:
         if options.dashboard:
             say(f"Dask dashboard: {cluster.dashboard or 'the scheduler has none'}")
+        cluster.refuse_others([one.url for one in given.files if not one.is_remote])
         yield cluster
+
+
+def _points(options: argparse.Namespace, given: Given, manifest: Manifest | None, workers: Workers) -> Points:
+    """Whose the files are. Many are looked at by the workers; what a worker was lost over is not looked at."""
+    from nfslat.fleet.run.heads import Head, look
+    from nfslat.fleet.run.points import assign, find_points
+
+    files = given.files
+    if options.scheduler is None and len(files) < _MANY_HEADS:
+        return find_points(files, manifest, keep=sum(one.size_bytes for one in files) < _NEAR_BYTES)
+    heads = [Head(one) for one in files]
+    for number, done in workers.each(look, files):
+        heads[number] = done.value or Head(files[number], problem=done.why_not)
+    return assign(heads, manifest)
 
 
 def _of_manifest(manifest: Manifest | None, points: Points) -> dict[str, Any]:
@@ -244,27 +233,16 @@ def _out(name: str) -> str:
     return name if is_url(name) else os.path.abspath(name)
 
 
-def _refuse_foreign(out: str) -> None:
-    """Raise ``UsageError`` for a folder with other things in it: what a run keeps there has names of its own."""
-    if is_url(out) or not os.path.isdir(out):
-        return
-    held = [name for name in os.listdir(out) if not name.startswith(".")]
-    if held and not _OURS & set(held):
-        raise UsageError(
-            f"--out {out}: holds other things ({sorted(held)[0]}); name a folder of its own, made if need be"
-        )
-
-
 @contextlib.contextmanager
 def _progress(clients: int, *, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Steps: each point is decoded, each client compared, and the server's threads are looked at."""
+    """Steps: the server's capture is decoded, and each client compared."""
     if quiet or not sys.stderr.isatty():
         yield lambda _: None
         return
     from tqdm import tqdm
 
     tqdm.monitor_interval = 0  # processes are forked: no threads
-    with tqdm(total=2 * clients + 2, unit=" steps", leave=False, file=sys.stderr) as bar:
+    with tqdm(total=clients + 1, unit=" steps", leave=False, file=sys.stderr) as bar:
 
         def step(what: str) -> None:
             bar.set_description_str(what, refresh=False)
@@ -274,16 +252,16 @@ def _progress(clients: int, *, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 
 def _show(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
-    """One client's two-sided report, from what the run kept."""
-    from nfslat import api
-    from nfslat.fleet.run.drill import correlation
+    """One client's two-sided report, as the run kept it."""
+    from nfslat.fleet.run.finished import RunFolder
+    from nfslat.report import markdown, text
+    from nfslat.report.html import page
 
-    found, of_report = correlation(_out(options.out), options.show)
-    report = api.Report(found, of_report)
+    report = RunFolder(_out(options.out)).report(options.show)
     if json_out is not None:
         report.write_json(json_out)
-    failed = _write_page(options, (), report.html) if options.html is not None else 0
+    failed = _write_page(options, (), lambda: page.render(report)) if options.html is not None else 0
     if not any(map(is_standard, (options.json, options.html))):
-        out.write(report.markdown() if options.markdown else report.text(width=width, color=color))
+        out.write(markdown.render(report) if options.markdown else text.render(report, width=width, color=color))
     outcome = "undecided" if report.verdict is None else report.verdict.outcome
     return failed or (1 if outcome in options.fail_on else 0)

@@ -52,7 +52,7 @@ class Run:
     wall_s: NotNegative  # how long it took, seconds
     # "done", "cached" (of an earlier run), "again" (a worker was lost), "failed"
     tasks: Annotated[dict[str, Count], Must(propertyNames={"enum": ["done", "cached", "again", "failed"]})]
-    out: str | None  # folder or URL with shards and the clients' reports, by which a run goes on
+    out: str | None  # folder or URL with the clients' reports, and what a run goes on from
 
 
 @dataclass(frozen=True)

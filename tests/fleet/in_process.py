@@ -10,7 +10,7 @@ import contextlib
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -18,19 +18,18 @@ from unittest import mock
 from fleet_runs import Ran
 
 from nfslat.cli import main as cli
-from nfslat.fleet.run import local
+from nfslat.fleet.run import executor
 
 
 @contextlib.contextmanager
 def workers_here(started: Callable[[], object] = lambda: None) -> Iterator[None]:
     """Processes of this machine are threads; `started` is called when there is the first one."""
 
-    def begin(count: int, memory_bytes: int, folder: Path) -> tuple[Executor, list[Any], Future[int]]:
-        executor = ThreadPoolExecutor(count)
+    def forked(count: int, memory_bytes: int, folder: Path) -> tuple[Executor, list[Any]]:
         started()
-        return executor, [], executor.submit(abs, 0)
+        return ThreadPoolExecutor(count), []
 
-    with mock.patch.object(local, "begin", begin):
+    with mock.patch.object(executor, "forked", forked):
         yield
 
 

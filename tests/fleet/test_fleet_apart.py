@@ -1,4 +1,4 @@
-"""A capture taken apart by addresses, cut into files and split into slices: put together it is what it was, exactly."""
+"""A capture taken apart by addresses, cut into files: put together it is what it was, exactly."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ from nfslat.decode.capture import Source
 from nfslat.decode.engine import choose
 from nfslat.decode.merge import merge, packets
 from nfslat.decode.native import decode
-from nfslat.decode.split import Split, decode_slice, gather, split
 from nfslat.decode.stored import open_source, read_side, write_side
 from nfslat.decode.tools import Tools
-from nfslat.errors import InputError
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Details, Slots, no_details
 from nfslat.model.segments import Wanted
@@ -66,17 +64,6 @@ def unlike_plain(source: Source, parts: Apart) -> list[str]:
     )
 
 
-def in_slices(source: Source, scratch: Path, *, tasks: int, slices: int, without: Sequence[str] | None = None) -> Apart:
-    """The same by several tasks, each with neighbouring files, and slices that are decoded by themselves."""
-    size = -(-len(source.files) // tasks)
-    splits: list[Split] = []
-    for at in range(0, len(source.files), size):
-        part = dataclasses.replace(source, files=source.files[at : at + size])
-        outs = [scratch / f"slice {at} {number}" for number in range(slices)]
-        splits.append(split(part, outs, _no_tools, _quiet, since_ns=source.files[0].first_ns))
-    return gather(splits, [decode_slice(splits, place, _quiet, without=without) for place in range(slices)])
-
-
 @pytest.mark.parametrize("path", most_by_night(WITH_NFS))
 def test_a_capture_apart_is_the_capture(path: Path, decoder: Decoder, tmp_path: Path) -> None:
     """Of every capture there is, all fields of all hosts put together are those of a plain decode."""
@@ -109,32 +96,13 @@ def test_many_hosts_at_once(mixed: Path, tmp_path: Path) -> None:
     assert sum(parts.facts.packet_kinds.values()) == parts.source.packets
 
 
-@pytest.mark.parametrize(("tasks", "slices"), [(1, 1), (1, 3), (2, 8), (5, 3), (5, 8)])
-def test_slices_of_real_captures(mixed: Path, tmp_path: Path, tasks: int, slices: int) -> None:
-    """Split by any number of tasks into any number of slices it is the same, hosts, facts and files of it too."""
-    pcap = mixed.read_bytes()
-    count = len(records(pcap))
-    source = opened(cut(pcap, [count * part // tasks for part in range(1, tasks)], tmp_path), tmp_path)
-    parts = in_slices(source, tmp_path, tasks=tasks, slices=slices)
-    assert unlike_plain(source, parts) == []
-    whole = decode_apart(source, _no_tools, _quiet)
-    assert [name for name, _ in parts.hosts] == [name for name, _ in whole.hosts]
-    assert differences(whole.facts, parts.facts, "facts") == []
-    for (_, wanted), (_, found) in zip(whole.hosts, parts.hosts, strict=True):
-        assert differences(wanted, found, "host") == []
-
-
-@pytest.mark.parametrize("slices", [0, 3])
-def test_segments_of_the_hosts_that_are_not_known(mixed: Path, tmp_path: Path, slices: int) -> None:
-    """Those of a plain decode, with its frames, host by host, from the whole or from slices; of known ones there are
-    none, and the ops are the same."""
+def test_segments_of_the_hosts_that_are_not_known(mixed: Path, tmp_path: Path) -> None:
+    """Those of a plain decode, with its frames, host by host; of known ones there are none, and the ops are the
+    same."""
     source = opened(mixed, tmp_path)
     bare = decode_apart(source, _no_tools, _quiet)
     known = sorted(bare.hosts[0][0])[:1]
-    if slices:
-        parts = in_slices(source, tmp_path, tasks=1, slices=slices, without=known)
-    else:
-        parts = decode_apart(source, _no_tools, _quiet, without=known)
+    parts = decode_apart(source, _no_tools, _quiet, without=known)
     plain = {one.frame[0]: one for one in decode(source, _no_tools, _quiet, segments=Wanted.ALL)[1].segments}
     kept = {one.frame[0]: one for _, part in parts.hosts for one in part.segments}
     of_known = [part for addresses, part in parts.hosts if set(known) & addresses]
@@ -148,17 +116,13 @@ def test_segments_of_the_hosts_that_are_not_known(mixed: Path, tmp_path: Path, s
 
 
 @settings(max_examples=examples(60))
-@given(seed=st.integers(0, 1 << 32), tasks=st.sampled_from([1, 2, 5]), slices=st.sampled_from([1, 3, 8]))
-def test_any_fleet(seed: int, tasks: int, slices: int, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """TCP, UDP, fragments, callbacks, reconnects, losses, copies, VLAN, IPv6: apart, and in slices, it is the same."""
+@given(seed=st.integers(0, 1 << 32))
+def test_any_fleet(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """TCP, UDP, fragments, callbacks, reconnects, losses, copies, VLAN, IPv6: apart it is the same."""
     folder = tmp_path_factory.mktemp("any")
     path = wire.write_pcap(folder / "any.pcap", *any_fleet(seed), nano=True, snaplen=200 if seed % 4 == 0 else 262_144)
     parts = decode_apart(opened(path, folder), _no_tools, _quiet)
     assert unlike_plain(opened(path, folder), parts) == []
-    pcap = path.read_bytes()
-    step = max(1, len(records(pcap)) // tasks)
-    source = opened(cut(pcap, range(step, len(records(pcap)), step), folder), folder)
-    assert unlike_plain(source, in_slices(source, folder, tasks=tasks, slices=slices)) == []
 
 
 def in_order(pcap: bytes, places: Sequence[int]) -> list[int]:
@@ -214,7 +178,7 @@ def test_cut_between_all_packets_of_an_op(tmp_path: Path) -> None:
         folder.mkdir()
         source = opened(cut(pcap, places, folder), folder)
         assert differences(wanted, decode(source, _no_tools, _quiet)[1], "decoded") == []
-        assert unlike_plain(source, in_slices(source, folder, tasks=count, slices=2)) == []
+        assert unlike_plain(source, decode_apart(source, _no_tools, _quiet)) == []
 
 
 @pytest.mark.parametrize("mtu", [0xFFFF, 600])
@@ -229,12 +193,12 @@ def test_tunnels_in_fragments(tmp_path: Path, mtu: int) -> None:
         frames += tcp.seen_by("client")
     path = wire.write_pcap(tmp_path / "tunnel.pcap", tunnelled(sorted(frames, key=lambda one: one.t_ns), mtu))
     source = opened(path, tmp_path)
-    for parts in (decode_apart(source, _no_tools, _quiet), in_slices(source, tmp_path, tasks=1, slices=8)):
-        assert {name: len(part.ops) for name, part in parts.hosts} == {
-            frozenset(("10.0.0.2", "10.0.0.8")): 5,
-            frozenset(("10.0.0.2", "10.0.0.9")): 5,
-        }
-        assert unlike_plain(source, parts) == []
+    parts = decode_apart(source, _no_tools, _quiet)
+    assert {name: len(part.ops) for name, part in parts.hosts} == {
+        frozenset(("10.0.0.2", "10.0.0.8")): 5,
+        frozenset(("10.0.0.2", "10.0.0.9")): 5,
+    }
+    assert unlike_plain(source, parts) == []
 
 
 def test_hosts_without_rpc_are_only_counted(tmp_path: Path) -> None:
@@ -357,29 +321,3 @@ def test_loads_of_different_stretches_get_the_longest(parts: Apart) -> None:
     assert loads.bytes.sum() == before.bytes.sum()
     keys = np.stack([loads.begin_ns, loads.conn, loads.direction])
     assert len(np.unique(keys, axis=1).T) == len(loads)
-
-
-def test_a_slice_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    """The folder and the reason are in the message; nothing is said of the capture being unreadable."""
-    source = opened(SAMPLES[0], tmp_path)
-    with pytest.raises(InputError, match=r"its slices cannot be written to .*/nowhere: No such file"):
-        split(source, [tmp_path / "nowhere" / "0"], _no_tools, _quiet, since_ns=0)
-
-
-def test_what_is_no_slice_is_refused(tmp_path: Path) -> None:
-    """A capture whose packets have no numbers in the place of a slice ends in a line that says so."""
-    source = opened(SAMPLES[0], tmp_path)
-    made = split(source, [tmp_path / "0"], _no_tools, _quiet, since_ns=0)
-    with pytest.raises(InputError, match="packet 1 has not the number of one of a slice"):
-        decode_slice([dataclasses.replace(made, slices=(SAMPLES[0],))], 0, _quiet)
-    with pytest.raises(InputError, match="packet 1 has not the number"):
-        decode_slice([made, dataclasses.replace(made, slices=made.slices, source=source)][::-1], 0, _quiet)
-
-
-def test_a_task_without_packets_is_no_problem(mixed: Path, tmp_path: Path) -> None:
-    """Where all that one task has is a file without packets, the others make the capture."""
-    source = opened(mixed, tmp_path)
-    empty = wire.write_pcap(tmp_path / "empty.pcap", [])
-    files = (*source.files, dataclasses.replace(source.files[0], name="empty", path=empty))
-    found = in_slices(dataclasses.replace(source, files=files), tmp_path, tasks=2, slices=3)
-    assert unlike_plain(source, found) == []

@@ -597,6 +597,26 @@ def test_faults_of_clients_own_reports_are_no_no_fault() -> None:
     assert found.text.startswith("Cannot tell yet: none of the 12 clients takes much longer than the others")
 
 
+def test_what_is_said_of_all_needs_most_of_them() -> None:
+    """A finding that all clients share which could be compared: of 12 of 14 it is said with the number of the others;
+    of 12 of 20 it is no fault. Nor does anybody say then that there is none, and one of many speaks for itself."""
+    own = blames("network", "net-delay", 0.8, 0.8, "high", "The network adds 80 %.")
+    findings = (dataclasses.replace(finding("net-delay", "network", 0.8), confidence="certain"),)
+    alike = summaries(plain(12, others={"findings": findings, "verdict": own}))
+    few, many = (compare(alike, None, WINDOWS, untold=untold) for untold in (2, 8))
+    assert few.verdict.text.startswith("All 12 clients of which something is told, of 14, have one finding in common")
+    assert (few.verdict.outcome, few.verdict.confidence) == ("fault", "medium")
+    assert (many.verdict.outcome, many.verdict.confidence) == ("undecided", "low")
+    assert "nothing is known of 8 of 20 clients" in many.verdict.reasons
+    calm = summaries(plain(12, others={"verdict": dataclasses.replace(own, outcome="no-fault")}))
+    outcomes = [compare(calm, None, WINDOWS, untold=untold).verdict.outcome for untold in (0, 2, 8)]
+    assert outcomes == ["no-fault", "no-fault", "undecided"]
+    single = compare(calm[:1], None, WINDOWS, untold=3).verdict
+    assert (single.outcome, single.confidence) == ("undecided", "low")
+    assert single.text.startswith("Of c000, the only one of 4 clients of which something is known: ")
+    assert compare(alike[:1], None, WINDOWS, untold=3).verdict.outcome == "fault"
+
+
 def test_what_nothing_explains_is_left_open_with_the_next_step() -> None:
     """A finding that all clients share, and that says whose the time is and not why, is no fault."""
     own = blames("network", "between-taps", 0.9, 0.9, "high", "Between the taps.")

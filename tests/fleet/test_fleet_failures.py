@@ -10,16 +10,12 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 from unittest import mock
 
-import numpy as np
-import psutil
 import pytest
 from captures import needs_native
 from fleet_made.captures import make
@@ -29,10 +25,9 @@ from in_process import run_here
 
 from nfslat.cli.main import main
 from nfslat.errors import InputError, UsageError
-from nfslat.fleet.run import local
-from nfslat.fleet.run.kept import Kept, keep
-from nfslat.fleet.run.pool import SchedulerGone, undisturbed
-from nfslat.fleet.run.store import Store
+from nfslat.fleet.run import executor
+from nfslat.fleet.run.executor import WorkersGone
+from nfslat.fleet.run.finished import RunFolder
 
 pytestmark = [needs_native, pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are found in /proc")]
 
@@ -57,8 +52,8 @@ def undisturbed_run(fleet: Path, tmp_path_factory: pytest.TempPathFactory) -> Ra
     return ran
 
 
-def _decoded(run: FleetRun, out: Path, count: int) -> None:
-    run.until(lambda: len(list(out.glob("shards/*/index.json"))) >= count)
+def _kept(run: FleetRun, out: Path, count: int) -> None:
+    run.until(lambda: len(list(out.glob("finished/*"))) >= count)
 
 
 def test_a_worker_that_is_killed_costs_nothing(tmp_path: Path) -> None:
@@ -67,7 +62,7 @@ def test_a_worker_that_is_killed_costs_nothing(tmp_path: Path) -> None:
     make(replace(_PLAN, clients=_PLAN.clients[:6]), fleet)
     undisturbed_run = run_here(tmp_path / "undisturbed", [*captures(fleet), "--out", tmp_path / "other"])
     run = begin(tmp_path / "disturbed", [*captures(fleet), "--out", out, "--quiet"])
-    _decoded(run, out, 1)
+    _kept(run, out, 1)
     os.kill(workers_of(run)[0], signal.SIGKILL)
     ran = run.end()
     assert ran.status == 0, ran.err
@@ -80,7 +75,7 @@ def test_ctrl_c_ends_it_at_once_and_it_goes_on(fleet: Path, undisturbed_run: Ran
     """A terminal sends Ctrl-C to all processes: 130, in one line, within seconds; the next run uses what is there."""
     out = tmp_path / "out"
     run = begin(tmp_path, [*captures(fleet), "--out", out])
-    _decoded(run, out, 3)
+    _kept(run, out, 3)
     os.killpg(run.process.pid, signal.SIGINT)
     ran = run.end()
     assert (ran.status, ran.said, ran.report) == (130, "nfslat: interrupted", {})
@@ -115,7 +110,7 @@ def test_files_that_cannot_be_read(fleet: Path, undisturbed_run: Ran, tmp_path: 
     copy = tmp_path / "fleet"
     shutil.copytree(fleet, copy)
     clients = [copy / "clients" / f"c{number:03}" / "client.pcap" for number in range(12)]
-    middle, cut, garbage, begun, double, gone, nowhere = clients[:7]
+    middle, cut, garbage, begun, double, nowhere, headless = clients[:7]
     content = middle.read_bytes()
     half = len(content) // 2
     middle.write_bytes(content[:half] + b"\xff" * 4000 + content[half + 4000 :])
@@ -125,11 +120,10 @@ def test_files_that_cannot_be_read(fleet: Path, undisturbed_run: Ran, tmp_path: 
     shutil.copy(double, double.with_name("again.pcap"))
     nowhere.unlink()
     nowhere.symlink_to(copy / "nothing")
-    headless = clients[7]
     headless.write_bytes(headless.read_bytes()[:24] + b"\xee" * 5000)
 
     out = tmp_path / "out"
-    ran = run_here(tmp_path, [*captures(copy), "--out", out], started=gone.unlink)
+    ran = run_here(tmp_path, [*captures(copy), "--out", out])
     assert ran.status == 4
     told = {one["what"]: one for one in ran.report["problems"]}
     whys = {name: one["why"] for name, one in told.items() if one["fatal"]}
@@ -138,17 +132,15 @@ def test_files_that_cannot_be_read(fleet: Path, undisturbed_run: Ran, tmp_path: 
     assert "neither pcap" in whys.pop(str(garbage))
     assert "cannot be read (No such file" in whys.pop(str(nowhere))
     assert "no packet in its 5,024 bytes can be read" in whys.pop(str(headless))
-    (why,) = whys.values()  # by the address of the client, of which there is nothing else
-    assert f"{gone}: is gone; was it moved while nfslat ran?" in why
+    assert not whys
     assert "the file is empty" in told[str(begun)]["why"]
     assert "the same packets as in" in "".join(one["why"] for one in told.values())
 
     before, after = measured_of(undisturbed_run.report), measured_of(ran.report)
     states = {name: one["state"] for name, one in clients_of(ran.report).items()}
     harmed = {name for name, one in after.items() if one != before[name]}
-    assert len(harmed) == 7
+    assert len(harmed) == 6
     assert sum(states[name] == "inferred" for name in harmed) == 4
-    assert sum(states[name] == "failed" for name in harmed) == 1
     assert sum(0 < after[name]["ops"] < before[name]["ops"] for name in harmed if states[name] == "compared") == 2
 
 
@@ -171,173 +163,84 @@ def test_a_damaged_server_file_among_others(tmp_path: Path) -> None:
     assert figures(first.report) == figures(again.report)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_a_task_that_kills_each_worker(tmp_path: Path, workers: int) -> None:
-    """It is given up, and all others are done, also those that were in progress when it took a worker with it."""
-    with local.processes(workers, "1GB", tmp_path) as pool:
-        deadly = [pool.submit(signal.raise_signal, signal.SIGKILL) for _ in range(2)]
-        others = [pool.submit(abs, number) for number in range(5)]
-        pool.finish([*deadly, *others])
-    assert [one.result() for one in others] == [0, 1, 2, 3, 4]
-    for one in deadly:
-        why = str(one.exception())
-        assert why.startswith("2 workers died over it, likely at the bound of 1.0 GB on their memory; give each more")
-    assert len(pool.lost) >= 3
-    assert 2 <= pool.again <= 2 * workers
-
-
-def test_a_worker_that_dies_over_nothing(tmp_path: Path) -> None:
-    """The next task is done by others, and is not to blame."""
-    with local.processes(2, "1GB", tmp_path) as pool:
-        first = pool.result(pool.submit(os.getpid))
-        worker = psutil.Process(first)
-        worker.kill()
-        worker.wait(timeout=10)
-        assert [pool.result(pool.submit(abs, number)) for number in range(3)] == [0, 1, 2]
-    assert pool.lost == [f"process {first}"]
-
-
-def _too_much() -> int:
-    taken = bytearray(b"x") * 600_000_000
-    time.sleep(60)  # it is ended before
-    return len(taken)
-
-
-def _own_bytes() -> int:
-    taken = psutil.Process().memory_info()
-    return int(taken.rss - taken.shared)
-
-
-def _mapped(kept: Kept) -> tuple[int, bool]:
-    before = _own_bytes()  # with what it has of the process that it was forked from
-    total = int(kept.value().sum())
-    return total, _own_bytes() - before < 100_000_000
-
-
-def test_memory_is_bounded(tmp_path: Path) -> None:
-    """A process that takes more than it may is ended; what tasks keep for each other is not counted to each of them."""
-    store = Store(str(tmp_path / "out"), near=str(tmp_path))
-    with local.processes(2, "400MB", tmp_path) as pool:
-        kept = keep(np.ones(45_000_000), store)
-        greedy = pool.submit(_too_much)
-        mapping = [pool.submit(_mapped, kept) for _ in range(2)]
-        pool.finish([greedy, *mapping])
-    assert [one.result() for one in mapping] == [(45_000_000, True)] * 2
-    assert "likely at the bound of 0.4 GB" in str(greedy.exception())
-
-
-class _Odd(Exception):
+class _OddError(Exception):
     """It cannot be made anew of what it keeps."""
 
     def __init__(self, one: int, other: int) -> None:
         super().__init__(one + other)
 
 
-def _odd(problem: bool) -> object:
-    raise _Odd(1, 2) if problem else FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "/nowhere")
+def _task(what: object) -> object:
+    """A number is given back; the others are what may go wrong."""
+    if what == "kill":
+        signal.raise_signal(signal.SIGKILL)
+    if what == "odd":
+        raise _OddError(1, 2)
+    if what == "gone":
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "/nowhere")
+    if what == "unreadable":
+        return lambda: None
+    if what == "much":
+        taken = bytearray(b"x") * 600_000_000
+        time.sleep(60)  # it is ended before
+        return len(taken)
+    return what
 
 
-def _unreadable() -> object:
-    return lambda: None
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_task_that_kills_each_worker(tmp_path: Path, workers: int) -> None:
+    """It is given up, and all others are done, also those that were in progress when it took a worker with it."""
+    tasks = ["kill", 0, 1, "kill", 2, 3, 4]
+    with executor.processes(workers, "1GB", tmp_path) as pool:
+        done = dict(pool.each(_task, tasks))
+    assert {number: one.value for number, one in done.items() if not one.why_not} == {1: 0, 2: 1, 4: 2, 5: 3, 6: 4}
+    for number in (0, 3):
+        why = done[number].why_not
+        assert why.startswith("2 workers died over it, likely at the bound of 1.0 GB on their memory; give each more")
+    assert len(pool.lost) >= 3
+    assert pool.again >= 2
+
+
+def test_memory_is_bounded(tmp_path: Path) -> None:
+    """A process that takes more than it may is ended, and so is the one that tries again; the others go on."""
+    with executor.processes(2, "400MB", tmp_path) as pool:
+        done = dict(pool.each(_task, [1, "much", 2]))
+    assert (done[0].value, done[2].value) == (1, 2)
+    assert "likely at the bound of 0.4 GB" in done[1].why_not
 
 
 def test_what_a_task_ends_with(tmp_path: Path) -> None:
     """Each exception is told in a line, also one that no other process can read, and a result that cannot be sent. The
     worker goes on."""
-    with local.processes(1, None, tmp_path) as pool:
-        futures: list[Future[object]] = [pool.submit(_odd, problem) for problem in (True, False)]
-        futures.append(pool.submit(_unreadable))
-        pool.finish(futures)
-        failed = [str(one.exception()) for one in futures]
-        assert pool.result(pool.submit(abs, -1)) == 1
-    assert failed[:2] == ["_Odd: 3", "/nowhere: No such file or directory"]
-    assert "_unreadable.<locals>.<lambda>" in failed[2]
+    with executor.processes(1, None, tmp_path) as pool:
+        done = dict(pool.each(_task, ["odd", "gone", "unreadable", 1]))
+    assert [done[at].why_not for at in (0, 1, 3)] == ["_OddError: 3", "/nowhere: No such file or directory", ""]
+    assert "_task.<locals>.<lambda>" in done[2].why_not
     assert pool.lost == []
 
 
-def test_what_is_kept_leaves_no_part_of_it(tmp_path: Path) -> None:
-    """Where the disk is full, the place is named, and what was written of it is gone."""
-    store = Store(str(tmp_path))
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
-    try:
-        with pytest.raises(OSError, match="File too large") as caught:
-            keep(np.ones(100_000), store)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert str(caught.value.filename).startswith(f"{tmp_path}/work/")
-    assert list((tmp_path / "work").iterdir()) == []
-    assert keep(np.arange(10), store).value().tolist() == list(range(10))
-
-
-@pytest.mark.parametrize("url", ["", "file://"])
-def test_some_bytes_of_what_is_kept(tmp_path: Path, url: str) -> None:
-    """Read from a folder as from what fsspec opens, also where it is none of them."""
-    store = Store(f"{url}{tmp_path}")
-    (tmp_path / "one").write_bytes(b"0123456789")
-    assert [store.read("one", *span) for span in ((2, 5), (4, 4), (7,), ())] == [b"234", b"", b"789", b"0123456789"]
-
-
-def test_what_others_may_have_written_is_not_read(tmp_path: Path) -> None:
-    """In a folder that others see a file counts as kept only as long as it is what the run wrote, to the last bit."""
-    kept = keep(np.arange(10), Store(str(tmp_path)))
-    place = tmp_path / kept.name
-    content = bytearray(place.read_bytes())
-    content[3] ^= 1
-    place.write_bytes(content)
-    with pytest.raises(InputError, match="is not what this run wrote"):
-        kept.value()
-
-
 def test_workers_that_do_not_come(tmp_path: Path) -> None:
-    """Where no process can be started, ends at once, or begins, the run ends, and says how it goes on."""
+    """Where no process can be started, fewer are tried; where there is not even one, the run ends, and says why."""
     counts = []
 
     def full(count: int, _memory: int, _folder: Path) -> NoReturn:
         counts.append(count)
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
-    def begun(first: Future[int]) -> Callable[..., tuple[Executor, list[object], Future[int]]]:
-        return lambda *_: (mock.Mock(), [], first)
-
-    dead: Future[int] = Future()
-    dead.set_exception(BrokenProcessPool())
-    for starts, said in (
-        (full, r"no process can be started \(Resource temporarily unavailable\)"),
-        (begun(Future()), "no process began within 0 seconds"),
-        (begun(dead), "3 times processes ended before they took a task"),
+    with (
+        mock.patch.object(executor, "forked", full),
+        pytest.raises(WorkersGone, match=r"no process can be started \(Resource temporarily unavailable\)"),
+        executor.processes(4, "1GB", tmp_path),
     ):
-        with (
-            mock.patch.object(local, "begin", starts),
-            mock.patch.object(local, "_BEGIN_S", 0.1),
-            local.processes(4, "1GB", tmp_path) as pool,
-            pytest.raises(SchedulerGone, match=f"this machine: {said}; run again with the same --out to go on"),
-        ):
-            pool.finish([pool.submit(abs, 1)])
+        pass
     assert counts == [4, 2, 1]
 
 
 @pytest.mark.parametrize(("memory", "why"), [("60MB", "a worker takes 320 MB"), ("much", "give a size")])
 def test_a_bound_that_no_worker_can_keep(tmp_path: Path, memory: str, why: str) -> None:
     """It is refused before anything is started: workers would die, one after the other."""
-    with pytest.raises(UsageError, match=f"--worker-memory {memory}: {why}"), local.processes(1, memory, tmp_path):
+    with pytest.raises(UsageError, match=f"--worker-memory {memory}: {why}"), executor.processes(1, memory, tmp_path):
         pass
-
-
-def test_signals_wait_for_the_end_of_a_block() -> None:
-    """What must not be cut in two is not; the second of the same signal does not wait."""
-    steps = []
-
-    def interrupted(times: int) -> None:
-        with undisturbed() as came:
-            for _ in range(times):
-                os.kill(os.getpid(), signal.SIGINT)
-            steps.append(list(came))
-
-    for times in (1, 2):
-        with pytest.raises(KeyboardInterrupt):
-            interrupted(times)
-    assert steps == [[signal.SIGINT]]
 
 
 @contextlib.contextmanager
@@ -359,12 +262,12 @@ def _disk(place: Path, size: str) -> Iterator[None]:
 def test_a_disk_that_fills_up(fleet: Path, undisturbed_run: Ran, tmp_path: Path) -> None:
     """What stands in the way is named with its place; when there is room the next run goes on, with the same report."""
     disk = tmp_path / "disk"
-    with _disk(disk, "1m"):
+    with _disk(disk, "200k"):
         ran = run_here(tmp_path, [*captures(fleet), "--out", disk / "out"])
         assert ran.status in (3, 4)
         said = ran.said + ran.problems()
-        assert f"{disk}/out/shards/" in said
-        assert f"{os.strerror(errno.ENOSPC)}; make room there, or name another folder" in said
+        assert f"{disk}/out/" in said
+        assert os.strerror(errno.ENOSPC) in said
         assert not [name for name in (disk / "out").rglob("*") if name.name.startswith((".", "tried"))]
         subprocess.run(["mount", "-o", "remount,size=60m", str(disk)], check=True)
         again = run_here(tmp_path, [*captures(fleet), "--out", disk / "out"])
@@ -372,7 +275,7 @@ def test_a_disk_that_fills_up(fleet: Path, undisturbed_run: Ran, tmp_path: Path)
         assert figures(again.report) == figures(undisturbed_run.report)
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
         with pytest.raises(InputError, match=r"cannot be written \(Read-only file system\); name another place"):
-            Store(f"{disk}/out").check()
+            RunFolder(f"{disk}/out").check()
 
 
 def test_places_that_nothing_can_be_written_to(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -386,16 +289,15 @@ def test_places_that_nothing_can_be_written_to(fleet: Path, capsys: pytest.Captu
 
 def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
     """A name has all of what was written, or what it had before; nothing else is left in the folder."""
-    store = Store(str(tmp_path))
-    store.write_json("a/one.json", [1])
-
-    def full() -> None:
-        with store.writing("a/one.json") as out:
-            out.write(b"[2")
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with pytest.raises(OSError, match="No space left") as caught:
-        full()
-    assert caught.value.filename == f"{tmp_path}/a/one.json"
-    assert store.read_json("a/one.json") == [1]
-    assert [one.name for one in (tmp_path / "a").iterdir()] == ["one.json"]
+    folder = RunFolder(str(tmp_path))
+    folder.write("clients/one.json", b"before")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as caught:
+            folder.write("clients/one.json", bytes(100_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.filename == f"{tmp_path}/clients/one.json"
+    assert folder.read("clients/one.json") == b"before"
+    assert [one.name for one in (tmp_path / "clients").iterdir()] == ["one.json"]

@@ -9,7 +9,6 @@ import io
 import lzma
 import os
 import pickle
-import re
 import tarfile
 import threading
 import time
@@ -28,9 +27,8 @@ from wire import write_pcap
 from nfslat import _native
 from nfslat.errors import InputError, NfslatError, UsageError
 from nfslat.fleet.run import fetch, inputs, magic, manifest, remote
-from nfslat.fleet.run.fetch import content_hash, head, readable
-from nfslat.fleet.run.inputs import Input, expand, merged
-from nfslat.fleet.run.memo import Memo
+from nfslat.fleet.run.fetch import head, readable
+from nfslat.fleet.run.inputs import expand, merged
 from nfslat.fleet.run.points import find_points
 
 fsspec = pytest.importorskip("fsspec")
@@ -228,9 +226,6 @@ def test_a_fleet_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert [client.name for client in points.clients] == [A]
         with readable(points.server.files, tmp_path) as paths:
             assert b"".join(path.read_bytes() for path in paths) == b"".join(file.read_bytes() for file in files)
-        memo = Memo(tmp_path / "memo")
-        local = expand([str(files[0])]).files[0]
-        assert content_hash(points.server.files[0], memo) == content_hash(local, memo)
     finally:
         web.shutdown()
         web.server_close()
@@ -312,7 +307,7 @@ def test_what_fails_at_the_other_end_is_said(
         decode()
     monkeypatch.setattr("nfslat.fleet.run.remote.open_stream", lambda _: _raise(OSError("broken\nline")))
     with pytest.raises(InputError, match=r"a\.pcap: cannot be fetched: broken line"):
-        content_hash(files[0], Memo(tmp_path / "memo"))
+        head(files[0], tmp_path)
 
 
 def _raise(problem: Exception) -> Any:
@@ -346,41 +341,6 @@ def test_the_head_is_the_beginning(memory: Any, tmp_path: Path) -> None:
     assert head(long, tmp_path).read_bytes() == head(away, tmp_path).read_bytes() == data[: 2 << 20]
     assert head(short, tmp_path) == tmp_path / "short.pcap"
     assert fetch.tail(long, 100) == fetch.tail(away, 100) == data[-100:]
-
-
-def test_hashes_are_remembered_by_token(memory: Any, capture: bytes, tmp_path: Path) -> None:
-    """The same bytes have the same hash wherever they are; a damaged memo is worked out again."""
-    path = tmp_path / "x.pcap"
-    path.write_bytes(capture)
-    memory.pipe("/x.pcap", capture)
-    memo = Memo(tmp_path / "memo")
-    local, away = expand([str(path), "memory://x.pcap"]).files
-    found = content_hash(local, memo)
-    assert re.fullmatch("[0-9a-f]{32}", found)
-    assert content_hash(away, memo) == found
-    path.unlink()
-    assert content_hash(local, memo) == found  # not read again
-    (kept,) = [one for one in memo.folder.iterdir() if memo.get(local.token) and one == memo._path(local.token)]
-    for damage in (b"", b"\xff\xfe", kept.read_bytes()[:20], b"0" * 32 + kept.read_bytes()[32:]):
-        kept.write_bytes(damage)
-        assert memo.get(local.token) is None
-        with pytest.raises(InputError, match="is gone"):
-            content_hash(local, memo)
-    path.write_bytes(capture + capture[24:])
-    assert content_hash(expand([str(path)]).files[0], memo) != found
-    path.write_bytes(capture)
-    (tmp_path / "file").touch()
-    assert content_hash(expand([str(path)]).files[0], Memo(tmp_path / "file" / "memo")) == found  # nowhere to keep it
-
-
-def test_a_token_that_tells_nothing_is_not_relied_on(capture: bytes, memory: Any, tmp_path: Path) -> None:
-    """Where the other end says no more than a size, the bytes are hashed each time."""
-    memory.pipe("/x.pcap", capture)
-    one = Input("memory:///x.pcap", "x", len(capture), "weak:1")
-    memo = Memo(tmp_path / "memo")
-    before = content_hash(one, memo)
-    memory.pipe("/x.pcap", capture[::-1])
-    assert content_hash(one, memo) != before
 
 
 # --- Manifest ---------------------------------------------------------------------------------------------------------

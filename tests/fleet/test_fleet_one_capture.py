@@ -13,22 +13,14 @@ import pytest
 from captures import needs_native
 from fleet_made.captures import make
 from fleet_made.fleets import FAR, small_plan
-from in_process import run_here, workers_here
+from in_process import run_here
 from made_summaries import WINDOWS, made, plain
 
 import nfslat
 from nfslat import pipeline
 from nfslat.answer.model import Inferred
-from nfslat.errors import InputError
 from nfslat.fleet.compare.compare import Compared, compare
 from nfslat.fleet.compare.summary import INFERRED, ClientSummary
-from nfslat.fleet.run import local, run
-from nfslat.fleet.run.inputs import expand
-from nfslat.fleet.run.kept_segments import read_segments, write_segments
-from nfslat.fleet.run.points import find_points
-from nfslat.fleet.run.shards import decode_point
-from nfslat.fleet.run.store import Store
-from nfslat.model.segments import Segments
 from nfslat.results import Correlation, Side
 from nfslat.select import Filters, client_ends
 
@@ -155,58 +147,6 @@ def test_one_client_is_shown_as_of_one_capture(
     assert shown["inferred"]["mean_error_ms"] == pytest.approx(alone.inferred.mean_error_ms, rel=0.1)
     assert alone.matched is not None
     assert shown["matched"]["total"]["client_ms"]["mean"] == pytest.approx(alone.matched.total.client_ms.mean, rel=0.05)
-
-
-def test_segments_are_kept_of_those_that_were_not_captured_and_of_no_others(
-    fleet: tuple[Path, dict[str, Any]], runs: dict[str, dict[str, Any]], tmp_path: Path
-) -> None:
-    """A run on all captures keeps none; one that needs them decodes the server's capture again, and then no more."""
-    many = {name: len(list(runs[name]["kept"].glob("shards/*/*.segments"))) for name in runs}
-    assert many == {"all": 0, "server": 12, "clients": 12, "half": 12 - _HALF}
-    store = Store(str(tmp_path))
-    files = expand([str(fleet[0] / "server")]).files
-    addresses = [one["address"] for one in fleet[1]["clients"]]
-    cached = [decode_point(store, "s", files, known).cached for known in (None, addresses[1:], addresses[1:], None)]
-    assert cached == [False, False, True, True]
-
-
-def test_a_large_capture_of_the_server_is_inferred_from_its_slices(
-    fleet: tuple[Path, dict[str, Any]], runs: dict[str, dict[str, Any]], tmp_path: Path
-) -> None:
-    """Split and decoded in slices, each client's segments are the same, and so is what is inferred of it."""
-    points = find_points(expand([str(fleet[0] / "server")]).files)
-    steps: list[str] = []
-    with workers_here(), local.processes(2, None, tmp_path / "workers") as of_two:
-        asked = run.Asked(whole_bytes=1)
-        found = run.Run(of_two, Store(str(tmp_path / "store")), points, asked, steps.append).fleet()
-    assert [step for step in steps if step.startswith("decoded slice")]
-    want = _by_name(runs["server"])
-    for one in json.loads(json.dumps(found.to_dict()))["clients"]:
-        differing = {key for key in one if one[key] != want[one["name"]][key]}
-        assert differing <= {"command", "report"}
-
-
-def test_segments_come_back_as_they_were(tmp_path: Path) -> None:
-    """Each connection's by itself; none is no connection; what is damaged is refused, and decoded anew next time."""
-    store = Store(str(tmp_path))
-    rng = np.random.default_rng(1)
-    talks = [
-        Segments.from_columns({name: rng.integers(0, 200, count) for name in Segments.columns()}) for count in (3, 1, 7)
-    ]
-    write_segments(store, "shards/a/0.segments", talks)
-    write_segments(store, "shards/a/1.segments", [])
-    found = read_segments(store, "shards/a/0.segments", tmp_path)
-    assert len(found) == len(talks)
-    for one, other in zip(found, talks, strict=True):
-        for name in Segments.columns():
-            assert np.array_equal(getattr(one, name), getattr(other, name))
-    assert read_segments(store, "shards/a/1.segments", tmp_path) == []
-    store.write_json("shards/a/index.json", {})
-    whole = (tmp_path / "shards/a/0.segments").read_bytes()
-    (tmp_path / "shards/a/0.segments").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match="is damaged"):
-        read_segments(store, "shards/a/0.segments", tmp_path)
-    assert not store.has("shards/a/index.json")
 
 
 def test_without_time_stamps_acknowledgements_tell(tmp_path: Path) -> None:

@@ -17,11 +17,10 @@ from wire import write_pcap
 
 from nfslat.errors import InputError, NfslatError
 from nfslat.fleet.run import manifest, tails
+from nfslat.fleet.run.capture import decode_point
 from nfslat.fleet.run.heads import Head, Pair, look
 from nfslat.fleet.run.inputs import Input, expand
 from nfslat.fleet.run.points import Points, assign, find_points
-from nfslat.fleet.run.shards import decode_point, read_shard
-from nfslat.fleet.run.store import Store
 
 pytestmark = needs_native
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -66,17 +65,18 @@ def test_real_pairs_in_either_order_and_in_one_directory(folder: Path, tmp_path:
         assert points.unused == () == points.notes
 
 
-def test_small_captures_are_decoded_once(tmp_path: Path) -> None:
+def test_small_captures_are_decoded_once() -> None:
     """What is kept of one when it is looked at is what a task makes of it."""
     files = expand([str(SAMPLES / "client-slots")]).files
-    looked, worked = (Store(str(tmp_path / name), kept=False, near=str(tmp_path / name)) for name in ("one", "other"))
-    (client,) = find_points(files, store=looked).clients
-    again = decode_point(worked, client.name, client.files)
-    assert client.decode == again
-    for name in (again.facts, *(one.name for one in again.shards)):
-        own, other = (read_shard(store, name, tmp_path) for store in (looked, worked))
-        assert differences(own[1], other[1], name) == []
-        assert own[0].files == other[0].files
+    (client,) = find_points(files, keep=True).clients
+    apart, facts = decode_point(client.name, client.files)
+    assert client.facts == facts
+    assert client.apart is not None
+    assert client.apart.source.files == apart.source.files
+    assert differences(client.apart.facts, apart.facts, "facts") == []
+    for (_, own), (_, other) in zip(client.apart.hosts, apart.hosts, strict=True):
+        assert differences(own, other, "host") == []
+    assert find_points(files).clients[0].apart is None
 
 
 def test_two_clients_in_rotated_files(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 import shutil
 import time
 from pathlib import Path
@@ -16,9 +17,8 @@ from in_process import run_here
 
 from nfslat.cli import main as cli
 from nfslat.errors import InputError
-from nfslat.fleet.run import local
-from nfslat.fleet.run.kept import keep
-from nfslat.fleet.run.store import Store
+from nfslat.fleet.run import executor
+from nfslat.fleet.run.finished import RunFolder
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
 PAIR = [SAMPLE / f"{side}.pcap.gz" for side in ("server", "client")]
@@ -39,24 +39,13 @@ def test_nothing_listens(tmp_path: Path) -> None:
 
     seen: set[int] = set()
     before = psutil.Process().net_connections("all")
-    with local.processes(2, None, tmp_path) as pool:
-        for _ in pool.as_done([pool.submit(time.sleep, 0.01) for _ in range(4)]):
+    with executor.processes(2, None, tmp_path) as pool:
+        for _ in pool.each(time.sleep, [0.01] * 4):
             look()
         after = psutil.Process().net_connections("all")
     assert len(seen) >= 2
     assert found == []
     assert [one for one in after if one not in before and (one.laddr or one.raddr)] == []
-
-
-def test_what_tasks_keep_for_each_other_is_for_its_owner(tmp_path: Path) -> None:
-    """It is unpickled: nobody else may write it, nor read it."""
-    before = os.umask(0)
-    try:
-        keep(bytes(100), Store(str(tmp_path / "out"), near=str(tmp_path / "near")))
-    finally:
-        os.umask(before)
-    folder, work, path = sorted(tmp_path.rglob("*"))
-    assert [oct(one.stat().st_mode & 0o777) for one in (folder, work, path)] == ["0o700", "0o700", "0o600"]
 
 
 @pytest.fixture(scope="module")
@@ -79,27 +68,51 @@ def test_what_is_kept_is_for_its_owner(kept: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "way", ["../../junk.parquet", "/etc/passwd", "shards/../../../x", "shards//x", "link/junk", "."]
+    "way", ["../../junk.json", "/etc/passwd", "clients/../../../x", "clients//x", "link/junk", "."]
 )
 def test_a_name_that_leads_out_of_the_folder(kept: Path, tmp_path: Path, way: str) -> None:
-    """Whoever gave us a run's folder may have changed its files: nothing outside is read, written, or taken away."""
+    """Whoever gave us a run's folder may have changed its files: nothing outside is read or written."""
     out = tmp_path / "a" / "out"
     shutil.copytree(kept, out)
-    precious = tmp_path / "index.json"
-    precious.write_text("precious")
     (tmp_path / "junk").write_text("precious")
     (out / "link").symlink_to(tmp_path)
-    store = Store(str(out))
+    folder = RunFolder(str(out))
+    assert folder.read(way) is None
     with pytest.raises(InputError, match="leads out of it"):
-        store.read_json(way)
-    with pytest.raises(InputError, match="leads out of it"):
-        store.write_json(way, 1)
-    store.remove([way, "../../index.json", "link/index.json"])
+        folder.write(way, b"1")
+    reports = json.loads((out / "run.json").read_text())
+    (client,) = reports["reports"]
+    reports["reports"][client] = way
+    (out / "run.json").write_text(json.dumps(reports))
+    assert cli.main(["fleet", "--out", str(out), "--show", client]) == 3
+    assert (tmp_path / "junk").read_text() == "precious"
 
-    run = json.loads((out / "run.json").read_text())
-    (client,) = run["requests"]
-    run["requests"][client]["server"]["shards"] = [way]
-    (out / "run.json").write_text(json.dumps(run))
-    shown = cli.main(["fleet", "--out", str(out), "--show", client])
-    assert shown == 3
-    assert (precious.read_text(), (tmp_path / "junk").read_text()) == ("precious", "precious")
+
+class _Evil:
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, (self.path,)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+
+def test_what_is_kept_runs_nothing(kept: Path, tmp_path: Path) -> None:
+    """What stands in the place of a finished client is not run, whatever it is; it is done again then."""
+    out = tmp_path / "out"
+    shutil.copytree(kept, out)
+    for path in (out / "finished").iterdir():
+        path.write_bytes(pickle.dumps(_Evil(str(tmp_path / "evil"))))
+    ran = run_here(tmp_path, [*PAIR, "--out", out])
+    assert (ran.status, ran.report["run"]["tasks"]["cached"]) == (0, 0)
+    assert not (tmp_path / "evil").exists()
+
+
+@pytest.mark.parametrize("damage", [b"", b"x", None])
+def test_what_is_damaged_is_done_again(kept: Path, tmp_path: Path, damage: bytes | None) -> None:
+    """A finished client that was cut short, or whose report is not the one that was made with it, is done anew."""
+    out = tmp_path / "out"
+    shutil.copytree(kept, out)
+    for path in out.glob("finished/*") if damage is not None else out.glob("clients/*"):
+        path.write_bytes(path.read_bytes()[:-9] + (damage or b""))
+    ran = run_here(tmp_path, [*PAIR, "--out", out])
+    assert (ran.status, ran.report["run"]["tasks"]["cached"]) == (0, 0 if damage is not None else 1)

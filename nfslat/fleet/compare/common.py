@@ -26,6 +26,7 @@ _WAITS = 0.5  # of what all wait on average, for a client to be one of those tha
 _WAITS_OF_OWN = 0.2  # ... of its own time
 _ALIKE = 2.0  # times the shortest wait; with a longer one among them the mean says little of each
 _LEAST_MS = 0.1
+TOLD = 0.8  # of the clients: what is said of all is said of so many at least
 _WORST_SHARE = 0.02  # of the fleet's time; a phase that makes less is not worth a line
 
 
@@ -34,15 +35,17 @@ def spent_ns(client: ClientSummary) -> int:
     return client.cells.total("client") or client.cells.total("server")
 
 
-def common(clients: Sequence[ClientSummary], server: Server | None, windows: Windows) -> list[Pattern]:
-    """In no order."""
-    found = [] if server is None else _phases(clients, server, windows)
-    said = {one.cause for one in found}
-    return found + [one for one in _findings(clients) if one.cause not in said]
+def common(clients: Sequence[ClientSummary], server: Server | None, windows: Windows, untold: int = 0) -> list[Pattern]:
+    """In no order. `untold`: further clients, of which nothing is known."""
+    phases = [] if server is None else _phases(clients, server, windows, untold)
+    causes = {one.cause for one in phases}
+    return phases + [one for one in _findings(clients, untold) if one.cause not in causes]
 
 
-def of_clients(some: int, of: int) -> str:
-    """``all 100 clients``, ``97 of 100 clients``."""
+def of_clients(some: int, of: int, untold: int = 0) -> str:
+    """``all 100 clients``, ``97 of 100 clients``; ``all 24 clients of which something is told, of 30,``."""
+    if untold:
+        return f"{'all' if some == of else f'{some} of'} {of} clients of which something is told, of {of + untold},"
     if of == 1:
         return "the only client"
     if some < of:
@@ -56,7 +59,7 @@ def clock_time(ns: int, digits: int = 0) -> str:
     return f"{iso(ns)[11:19]}{fraction} UTC"
 
 
-def _phases(clients: Sequence[ClientSummary], server: Server, windows: Windows) -> list[Pattern]:
+def _phases(clients: Sequence[ClientSummary], server: Server, windows: Windows, untold: int) -> list[Pattern]:
     phases = [one for one in server.phases if one.limited]
     if not server.phases and server.inflight.limited:
         end_ns = windows.begin_ns + windows.count * windows.step_ns
@@ -66,7 +69,7 @@ def _phases(clients: Sequence[ClientSummary], server: Server, windows: Windows) 
                   flight.queue_ms, None)
         ]  # fmt: skip
     spans = [_windows_of(one, windows) for one in phases]
-    made = [_phase(clients, phase, span, spans, windows) for phase, span in zip(phases, spans, strict=True)]
+    made = [_phase(clients, phase, span, spans, windows, untold) for phase, span in zip(phases, spans, strict=True)]
     return [one for one in made if one is not None]
 
 
@@ -80,7 +83,7 @@ def _windows_of(phase: Phase, windows: Windows) -> slice:
 
 
 def _phase(
-    clients: Sequence[ClientSummary], phase: Phase, span: slice, spans: Sequence[slice], windows: Windows
+    clients: Sequence[ClientSummary], phase: Phase, span: slice, spans: Sequence[slice], windows: Windows, untold: int
 ) -> Pattern | None:
     sums = {name: np.array([one.cells.by_window(name) for one in clients]) for name in ("ops", "queue", "queues")}
     spent = np.array([_spent(one) for one in clients])
@@ -120,7 +123,7 @@ def _phase(
         if starts
         else ""
     )
-    text = f"{when}calls of {of_clients(len(names), int(able.sum()))} wait {ms(queue_ms)} ms"
+    text = f"{when}calls of {of_clients(len(names), int(able.sum()), untold)} wait {ms(queue_ms)} ms"
     least_ms, most_ms = float(each_ms[hit].min()), float(each_ms[hit].max())
     if known and most_ms > _ALIKE * least_ms:
         text += f" on average, {ms(least_ms)} to {ms(most_ms)} by client"
@@ -230,7 +233,7 @@ def of_own_reports(clients: Sequence[ClientSummary], others: Sequence[Pattern]) 
     return found
 
 
-def _findings(clients: Sequence[ClientSummary]) -> list[Pattern]:
+def _findings(clients: Sequence[ClientSummary], untold: int) -> list[Pattern]:
     """Findings that most clients' own reports have, where they explain much, or nobody knows how much."""
     able = [one for one in clients if one.verdict is not None]
     if len(able) < 2:  # of one, its own report tells
@@ -252,11 +255,13 @@ def _findings(clients: Sequence[ClientSummary]) -> list[Pattern]:
             one.share * _whole_ms(client) * NS_PER_MS * client.ops for client, one in having if one.share is not None
         )
         example, words = having[0]
-        text = of_clients(len(having), len(able)) + (" with a capture of their own" if len(able) < len(clients) else "")
+        text = of_clients(len(having), len(able), untold)
+        text += " with a capture of their own" if len(able) < len(clients) and not untold else ""
         text += f" have one finding in common, {code}"
         text += f", which explains {percent(median(shares))} of their response time (median)" if shares else ""
         effects = [one.share * _whole_ms(c) for c, one in having if one.share is not None]
         inferred = sum(client.state == INFERRED for client, _ in having)
+        is_of_most = len(able) >= TOLD * (len(clients) + untold)
         certain = sum(one.confidence == "certain" and client.state != INFERRED for client, one in having)
         text += f", inferred from one capture for {inferred} of them" if inferred else ""
         found.append(
@@ -273,7 +278,7 @@ def _findings(clients: Sequence[ClientSummary]) -> list[Pattern]:
                 effect_ms=median(effects) if effects else None,
                 excess_s=to_s(spent) if shares else None,
                 share=spent / total_ns if shares and total_ns else None,
-                confidence="high" if certain >= MOST * len(having) else "medium",
+                confidence="low" if not is_of_most else "high" if certain >= MOST * len(having) else "medium",
                 p_value=None,
                 text=f"{text[0].upper()}{text[1:]}; of {example.name}: {words.text}.",
                 evidence={"certain": certain},

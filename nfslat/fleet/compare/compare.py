@@ -45,8 +45,11 @@ def compare(
     server: model.Server | None,
     windows: Windows,
     commands: Mapping[str, str] | None = None,
+    *,
+    untold: int = 0,
 ) -> Compared:
-    """All of it. Names of clients differ; their order does not matter. `commands` show each client again, by name."""
+    """All of it. Names of clients differ; their order does not matter. `commands` show each client again, by name;
+    `untold`: further clients, of which nothing is known."""
     clients = sorted(summaries, key=lambda one: one.name)
     by_op, total = _merged(clients)
     able = [one for one in clients if one.ops]
@@ -54,7 +57,8 @@ def compare(
     excess = grid.excess()
     odd = odd_clients(able, standings(grid))
     fleet = Fleetwide(able, excess, sum(map(spent_ns, able)), windows)
-    patterns = common(able, server, windows) + slow_paths(able, fleet.total_ns) + peculiar(odd, fleet)
+    untold += len(clients) - len(able)
+    patterns = common(able, server, windows, untold) + slow_paths(able, fleet.total_ns) + peculiar(odd, fleet)
     patterns += of_own_reports(able, patterns)
     patterns.sort(key=_weight)
     ways: dict[str, list[Odd]] = {}
@@ -70,7 +74,11 @@ def compare(
     ]
     made.sort(key=lambda one: (not one.outlier, -(one.excess.total_s if one.excess else float("-inf")), one.name))
     return Compared(
-        made, patterns, by_op, total, verdict(patterns, able, total, excess, is_server_known=server is not None)
+        made,
+        patterns,
+        by_op,
+        total,
+        verdict(patterns, able, total, excess, is_server_known=server is not None, untold=untold),
     )
 
 

@@ -12,6 +12,7 @@ from nfslat.findings.catalogue import CODES, next_step, row
 from nfslat.findings.leads import VAGUE
 from nfslat.findings.server import UNKNOWN
 from nfslat.findings.words import ms, percent, times
+from nfslat.fleet.compare.common import TOLD
 from nfslat.fleet.compare.summary import BOTH, INFERRED, SERVER_ONLY, ClientSummary
 from nfslat.fleet.model import Excess, FleetVerdict, OpRow, Pattern
 
@@ -33,16 +34,21 @@ def verdict(
     excess: Sequence[Excess | None] = (),
     *,
     is_server_known: bool = True,
+    untold: int = 0,
 ) -> FleetVerdict:
-    """Of patterns in the order in which they are listed; `excess` of each client. `is_server_known`: its threads."""
+    """Of patterns in the order in which they are listed; `excess` of each client. `is_server_known`: its threads;
+    `untold`: further clients, of which nothing is known."""
     reasons, grade = _ground(clients)
+    if untold:
+        reasons.append(f"nothing is known of {untold} of {len(clients) + untold} clients")
+        grade = min(grade, 1)
     if len(clients) == 1:
-        return _of_one(clients[0], reasons)
+        return _of_one(clients[0], reasons, untold)
     worst = _now_and_then(clients, excess)
     if not patterns and worst:
         return _unsteady(worst, len(clients), reasons, grade)
     if not patterns:
-        return _nothing(clients, total, reasons, grade)
+        return _nothing(clients, total, reasons, grade, untold)
     leading = patterns[0]
     told = [one.text for one in patterns[:_SENTENCES]]
     more = len(patterns) - len(told)
@@ -90,7 +96,9 @@ def _own_report(names: Sequence[str]) -> NextStep | None:
     )
 
 
-def _nothing(clients: Sequence[ClientSummary], total: OpRow | None, reasons: list[str], grade: int) -> FleetVerdict:
+def _nothing(
+    clients: Sequence[ClientSummary], total: OpRow | None, reasons: list[str], grade: int, untold: int
+) -> FleetVerdict:
     both = sum(one.has_both for one in clients)
     if both < len(clients):
         missing = len(clients) - both
@@ -121,6 +129,9 @@ def _nothing(clients: Sequence[ClientSummary], total: OpRow | None, reasons: lis
         text = f"Cannot tell yet: {alike}, but the own reports of {len(open_ones)} of {len(own)} are undecided.{mean}"
         step = next((found.next for _, found in open_ones if found.next is not None), None)
         return FleetVerdict("undecided", None, None, "low", text, step, largest, reasons)
+    if len(clients) < TOLD * (len(clients) + untold):
+        text = f"Cannot tell yet: {alike}, but nothing is known of {untold} of {len(clients) + untold} clients.{mean}"
+        return FleetVerdict("undecided", None, None, "low", text, next_step(steps.FROM_HOSTS), largest, reasons)
     text = f"No fault found: {alike}, and no cause is found that adds time for all of them.{mean}"
     return FleetVerdict("no-fault", None, None, _GRADES[grade], text, None, largest, reasons)
 
@@ -190,14 +201,21 @@ def _unsteady(
     )
 
 
-def _of_one(client: ClientSummary, reasons: list[str]) -> FleetVerdict:
+def _of_one(client: ClientSummary, reasons: list[str], untold: int) -> FleetVerdict:
     own = client.verdict
     if own is None:
         text = f"Cannot tell yet: there is one client, {client.name}, and nothing to compare it with."
         return FleetVerdict("undecided", None, None, "low", text, next_step(steps.FROM_HOSTS), None, reasons)
-    text = f"Of the only client: {own.text}"
-    layer, cause = own.layer, own.cause
-    return FleetVerdict(own.outcome, layer, cause, own.confidence, text, own.next, own.largest_layer, [*own.reasons])
+    if not untold:
+        text, reasons = f"Of the only client: {own.text}", [*own.reasons]
+    else:
+        text = f"Of {client.name}, the only one of {1 + untold} clients of which something is known: {own.text}"
+        if own.outcome == "no-fault":
+            step = next_step(steps.FROM_HOSTS)
+            return FleetVerdict("undecided", None, None, "low", text, step, own.largest_layer, reasons)
+    return FleetVerdict(
+        own.outcome, own.layer, own.cause, own.confidence, text, own.next, own.largest_layer, [*reasons]
+    )
 
 
 def _of_inferred(clients: Sequence[ClientSummary]) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -32,11 +31,6 @@ class OfWindows:
     waiting: I64  # ops of which it is known how long they waited
     queue_ns: npt.NDArray[np.float64]  # of those, summed
     served_ns: npt.NDArray[np.float64]  # of those, from call to reply, summed
-
-
-def one_behind_the_other(parts: Sequence[OfWindows]) -> OfWindows:
-    """Of stretches that follow each other."""
-    return OfWindows(*(np.concatenate([getattr(one, name.name) for one in parts]) for name in fields(OfWindows)))
 
 
 def of_windows(ops: Ops, rows: slice | I64, load: ServerLoad, fly: Flying, windows: Windows) -> OfWindows:

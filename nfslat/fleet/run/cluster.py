@@ -1,150 +1,174 @@
-"""An address of a Dask scheduler that others have started -> tasks in, their results and failures out."""
+"""The address of a Dask scheduler that others have started -> its workers.
+
+Whoever can speak to a scheduler of Dask's runs code on it, on its workers, and on its clients: what they send is
+unpickled. What security it has is Dask's own (``distributed.comm.tls`` in its configuration); retries are Dask's, too.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import math
+import os
+import socket
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import CancelledError, Future
 from typing import Any
 
-import dask
-from distributed import CancelledError, Client, get_worker
-from distributed.scheduler import KilledWorker
+from distributed import Client, get_worker
+from distributed.comm import parse_address
+from distributed.comm.addressing import parse_host_port
+from distributed.security import Security
 
-from nfslat.errors import InputError
-from nfslat.fleet.run.peers import CLOSE_S, CONNECT_S, Trust, refuse_unshared, remote
-from nfslat.fleet.run.pool import FAILURES, Done, Pool, SchedulerGone, Task, done_here, undisturbed, version
-from nfslat.fleet.run.store import Store
+from nfslat.errors import InputError, UsageError
+from nfslat.fleet.run.executor import Done, Workers, WorkersGone, done_by, version
 
+_CONNECT_S = 10  # to answer
+_START_S = 30  # for a first worker to come
+_CLOSE_S = 5
+_RETRIES = 2  # of a task whose worker fails it
 _LOST_S = 60.0  # without any worker
-_ASK_S = 1.0  # how many workers there are
+_ASK_S = 1.0  # how many there are
 _AT_ONCE = 2  # tasks a thread of a worker: the next one is there when one is done
+_PORT = 8786
+_COUNT_BYTES, _MOST_FRAMES = 8, 100
+_ENCRYPTED = ("tls://", "wss://")
 
 
-def measured(expected: str, function: Callable[..., Any], *arguments: Any) -> Done:
-    """`function`'s result; this runs on the worker, which may have come when the others had been asked already."""
-    if expected != version():
-        raise InputError(f"worker {get_worker().address} has {version()}, others have {expected}; install the same")
-    return done_here(function(*arguments), get_worker().address)
+class Cluster(Workers):
+    """The workers of a scheduler."""
 
-
-class Cluster(Pool):
-    """A scheduler that is there."""
-
-    died = KilledWorker
-
-    def __init__(self, client: Client, address: str, *, dashboard: str | None = None) -> None:
-        """`client` is connected to it."""
+    def __init__(self, client: Client, address: str, dashboard: str | None) -> None:
         super().__init__(address, dashboard=dashboard)
-        self.client = client
-        self._executor: Executor = client.get_executor(pure=False)
-        self._seen_s = time.monotonic()
+        self._client = client
+        self._executor = client.get_executor(pure=False, retries=_RETRIES)
         self._asked_s, self._threads = -math.inf, 0
+        self._seen_s = time.monotonic()  # a worker, last
 
-    def executor(self) -> Executor:
-        """See ``Pool``."""
-        return self._executor
-
-    def call(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """See ``Pool``."""
-        return (measured, version(), function, *arguments)
+    def begin(self, function: Callable[[Any], Any], argument: Any) -> Future[Done]:
+        """See ``Workers``."""
+        self.check()
+        future: Future[Done] = self._executor.submit(_done_there, function, argument)
+        return future
 
     def room(self) -> int:
-        """See ``Pool``."""
-        if time.monotonic() - self._asked_s > _ASK_S:
-            with contextlib.suppress(OSError, CancelledError):  # of a connection that has just ended
-                self._asked_s, self._threads = time.monotonic(), sum(self.client.ncores().values())
+        """See ``Workers``."""
         return max(_AT_ONCE * self._threads, 1)
 
-    def begin(self, task: Task) -> bool:
-        """See ``Pool``."""
-        try:
-            return super().begin(task)
-        except Exception:
-            if self.client.status != "running":
-                raise self._gone() from None
-            raise
-
-    def look(self, *, is_at_work: bool) -> None:
-        """See ``Pool``."""
-        if self.client.status != "running":
-            raise self._gone()
-        if is_at_work or self._is_at_work():
-            self._seen_s = time.monotonic()
-        elif time.monotonic() - self._seen_s > _LOST_S:
-            raise SchedulerGone(
-                f"--scheduler {self.address}: no worker that takes tasks for {_LOST_S:.0f} seconds; "
+    def check(self) -> None:
+        """See ``Workers``."""
+        now_s = time.monotonic()
+        if now_s - self._asked_s > _ASK_S:
+            with contextlib.suppress(OSError, CancelledError):  # of a connection that has just ended
+                self._threads = sum(map(int, self._client.nthreads().values()))
+            self._asked_s = now_s
+        if self._threads:
+            self._seen_s = now_s
+        elif now_s - self._seen_s > _LOST_S:
+            raise WorkersGone(
+                f"--scheduler {self.address}: no worker for {_LOST_S:.0f} seconds; "
                 "start some, and run again with the same --out to go on"
             )
+        if self._client.status != "running":
+            raise WorkersGone(
+                f"--scheduler {self.address}: the scheduler is gone; "
+                "start it, and run again with the same --out to go on"
+            )
 
-    def _gone(self) -> SchedulerGone:
-        return SchedulerGone(
-            f"--scheduler {self.address}: the scheduler is gone; start it, and run again with the same --out to go on"
-        )
+    def refuse_others(self, files: Sequence[str]) -> None:
+        """Raises ``UsageError`` where a worker has another nfslat, ``InputError`` where it does not see one of `files`,
+        or there is none."""
+        # What is in one folder is seen, or not, together.
+        some = list({os.path.dirname(path): path for path in reversed(files)}.values())[::-1]
+        with contextlib.suppress(TimeoutError):
+            self._client.wait_for_workers(1, timeout=_START_S)
+        answers = self._asked(version)
+        if not answers:
+            raise InputError(f"--scheduler {self.address}: it has no workers; start some: dask worker {self.address}")
+        for whose, theirs in answers.items():
+            if isinstance(theirs, Exception):
+                raise UsageError(f"{whose} has no nfslat that works ({_first_line(theirs)}); install {version()} there")
+            if theirs != version():
+                raise UsageError(f"{whose} has {theirs}, this is {version()}; install the same")
+        for whose, missing in self._asked(_missing, some).items():
+            if missing:
+                why = _first_line(missing) if isinstance(missing, Exception) else missing
+                raise InputError(
+                    f"{whose}: {why}; all workers need to see the captures under the same names as this machine "
+                    "(a shared mount, or URLs)"
+                )
 
-    def _is_at_work(self) -> bool:
-        """Is there a worker that takes tasks? Those whose memory is full wait, and may do so for ever."""
-        try:
-            if len(self.client.ncores()) == 0:
-                return False
-            known = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        except (OSError, KeyError, CancelledError):  # of a connection that has just ended
-            return False
-        return not known or any(one.get("status") != "paused" for one in known)
-
-    def refuse_unshared(self, store: Store, files: Sequence[str]) -> None:
-        """See ``Pool``."""
-        refuse_unshared(self.client, self.address, store, files)
-
-    def close(self) -> None:
-        """See ``Pool``."""
-        with contextlib.suppress(Exception):
-            if self.client.status == "running":
-                self.client.unsubscribe_topic("all")
-                self._executor.shutdown(wait=False)
-        with contextlib.suppress(Exception):
-            self.client.close(timeout=CLOSE_S)
-
-    def event(self, event: tuple[float, Any]) -> None:
-        """Dask says that something happened to a worker."""
-        _, said = event
-        if isinstance(said, dict) and said.get("action") == "remove-worker" and not said.get("expected"):
-            # A scheduler may have others' tasks, too.
-            self.again += len(set(self.client.futures).intersection(said.get("processing-tasks", ())))
-            self.lost.append(str(said.get("worker")))
+    def _asked(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+        """What `function` gives on each worker, or the exception it ends with."""
+        answers = self._client.run(function, *arguments, on_error="return")
+        return {f"--scheduler {self.address}: worker {worker}": one for worker, one in sorted(answers.items())}
 
 
 @contextlib.contextmanager
-def connect(
-    address: str,
-    trust: Trust = Trust(),  # noqa: B008  (frozen)
-    *,
-    dashboard: bool = False,
-) -> Iterator[Cluster]:
-    """A scheduler, and its workers. `dashboard`: its address is asked for.
-
-    Raises ``InputError`` where none answers, ``UsageError`` where one does not fit.
-    """
-    settings = {
-        "distributed.scheduler.allowed-failures": FAILURES,
-        "distributed.comm.timeouts.connect": f"{CONNECT_S}s",
-    }
-    with dask.config.set(settings), contextlib.ExitStack() as stack, warnings.catch_warnings():
+def connect(address: str, security: Security, *, dashboard: bool = False) -> Iterator[Cluster]:
+    """A scheduler, and its workers. `dashboard`: its address is asked for. Raises ``InputError`` where none answers,
+    ``UsageError`` where it is without TLS and `security` requires that."""
+    if security.require_encryption and not address.startswith(_ENCRYPTED):
+        raise UsageError(
+            f"--scheduler {address}: without TLS whoever reaches that port runs code here and there; use tls://, "
+            "or say --insecure where nobody else can reach it"
+        )
+    if address.startswith(_ENCRYPTED) and not security.tls_ca_file:
+        raise UsageError(
+            f"--scheduler {address}: give --tls-ca-file, --tls-cert and --tls-key, or name them in Dask's "
+            "configuration (distributed.comm.tls)"
+        )
+    with contextlib.ExitStack() as stack, warnings.catch_warnings():
         # What goes wrong is ours to say, in one line.
         stack.callback(logging.disable, logging.root.manager.disable)
         logging.disable(logging.CRITICAL)
-        # For good: what was cut off when the scheduler went is told of whenever Python comes to clear it away.
-        logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)
         warnings.simplefilter("ignore")  # of large arguments: no news for who reads captures
-        client = remote(address, trust)
-        found = Cluster(client, address, dashboard=(client.dashboard_link or None) if dashboard else None)
         try:
-            client.subscribe_topic("all", found.event)
-            yield found
+            _refuse_strangers(address)
+            client = Client(address, timeout=_CONNECT_S, set_as_default=False, security=security)
+        except (OSError, ValueError, ImportError, TypeError) as problem:
+            raise InputError(
+                f"--scheduler {address}: no scheduler answers ({_first_line(problem)}); is it running?"
+            ) from None
+        try:
+            yield Cluster(client, address, (client.dashboard_link or None) if dashboard else None)
         finally:
-            with undisturbed():
-                found.close()
+            with contextlib.suppress(Exception):
+                client.close(timeout=_CLOSE_S)
+
+
+def security_of(ca_file: str | None, cert: str | None, key: str | None, *, insecure: bool) -> Security:
+    """Dask's options by the same names; what is not named comes from its configuration."""
+    named = {"tls_ca_file": ca_file, "tls_client_cert": cert, "tls_client_key": key or cert}
+    return Security(require_encryption=not insecure, **{name: at for name, at in named.items() if at is not None})
+
+
+def _refuse_strangers(address: str) -> None:
+    """Raises ``OSError`` where what listens there does not begin as Dask does: its client would wait for long."""
+    scheme, place = parse_address(address)
+    if scheme != "tcp":
+        return
+    with socket.create_connection(parse_host_port(place, _PORT), timeout=_CONNECT_S) as stream:
+        begin = b""
+        with contextlib.suppress(TimeoutError):
+            while len(begin) < _COUNT_BYTES and (some := stream.recv(_COUNT_BYTES - len(begin))):
+                begin += some
+    # Both ends begin with the number of frames of what they say of themselves.
+    if len(begin) < _COUNT_BYTES or int.from_bytes(begin, "little") > _MOST_FRAMES:
+        raise OSError("what listens there is no scheduler of Dask's")
+
+
+def _done_there(function: Callable[[Any], Any], argument: Any) -> Done:
+    return done_by(get_worker().address, function, argument)
+
+
+def _missing(files: Sequence[str]) -> str:
+    """What a worker lacks; it runs there."""
+    missing = next((path for path in files if not os.access(path, os.R_OK)), None)
+    return "" if missing is None else f"{os.uname().nodename} cannot read {missing}"
+
+
+def _first_line(problem: BaseException) -> str:
+    return (str(problem).splitlines() or [type(problem).__name__])[0]

@@ -1,4 +1,4 @@
-"""Inputs, wherever they are -> paths that the native decoder reads one after the other; and the hashes of their bytes.
+"""Inputs, wherever they are -> paths that the native decoder reads one after the other.
 
 What is remote comes through named pipes and is on no disk as a whole; only a tar of capture.sh, which has to be
 unpacked, is written to the scratch folder first.
@@ -18,14 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
-import xxhash
-
 from nfslat import _native
 from nfslat.decode import bundle
 from nfslat.errors import InputError
 from nfslat.fleet.run import remote
 from nfslat.fleet.run.inputs import Input
-from nfslat.fleet.run.memo import Memo
 
 HEAD_BYTES = 2 << 20
 _PIECE_BYTES = 4 << 20
@@ -108,25 +105,6 @@ def tail(one: Input, size_bytes: int) -> bytes:
         with open(one.url, "rb") as stream:
             stream.seek(begin)
             return stream.read(one.size_bytes - begin)
-
-
-def content_hash(one: Input, memo: Memo) -> str:
-    """The xxh3 of the file's bytes as they are, 128 bits in hex. Raises ``InputError`` where it cannot be read."""
-    is_sure = not one.token.startswith("weak:")
-    known = memo.get(one.token) if is_sure else None
-    if known is not None:
-        return known
-    digest = xxhash.xxh3_128()
-    size = 0
-    with _said_of(one), _opened(one, None if one.is_remote else Path(one.url)) as stream:
-        while piece := stream.read(_PIECE_BYTES):
-            digest.update(piece)
-            size += len(piece)
-    found = digest.hexdigest()
-    # A file that grew meanwhile has another token next time; but one that was cut while it was read has none.
-    if is_sure and size == one.size_bytes:
-        memo.put(one.token, found)
-    return found
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import tempfile
 import zlib
 from collections import defaultdict
@@ -13,21 +14,20 @@ from pathlib import Path
 import numpy as np
 
 from nfslat.decode import native
-from nfslat.decode.apart import decode_apart
+from nfslat.decode.apart import Apart, decode_apart
 from nfslat.decode.merge import merge
 from nfslat.decode.tools import find_tools
 from nfslat.errors import InputError, NfslatError, NoPacketsError
 from nfslat.fleet.run import fetch, tails
+from nfslat.fleet.run.capture import CaptureFacts, facts_of
 from nfslat.fleet.run.inputs import Input
-from nfslat.fleet.run.shards import Decode, keep_whole
-from nfslat.fleet.run.store import Store
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NFS
 from nfslat.model.tables import I64, Ops
 from nfslat.select import is_reverse
 
 _DEEPER = 8  # times as much is read where little was found
-_SMALL_BYTES = 8 << 20  # of a capture that is decoded at once
+_SMALL_BYTES = 8 << 20  # of a capture that is decoded as a whole
 _FEW_OPS = 64
 _MOST_SAMPLES = 256
 _NO_PACKETS_BYTES = 4096  # as much may be in front of the first one
@@ -70,7 +70,8 @@ class Head:
     is_whole: bool = False  # the head is the whole file
     samples: tuple[Sample, ...] = ()
     problem: str = ""  # why it cannot be read
-    decode: Decode | None = None  # what was decoded, where it is the whole file and that was kept
+    facts: CaptureFacts | None = None  # of the whole file, where the head is that
+    apart: Apart | None = None  # what was decoded of it, where that was to be kept
 
     @property
     def clients(self) -> frozenset[str]:
@@ -78,24 +79,24 @@ class Head:
         return frozenset(pair.client for pair in self.pairs)
 
 
-def look(one: Input, scratch: Path | None = None, store: Store | None = None) -> Head:
+def look(one: Input, scratch: Path | None = None, *, keep: bool = False) -> Head:
     """Decode the first 2 MiB, or 16 where these show little. What cannot be read has a `problem`; nothing is raised.
 
-    `store`: a capture of up to 8 MiB is decoded as a whole, and kept there, so that it need not be read again.
+    `keep`: a capture of up to 8 MiB is decoded as a whole, and kept, so that it need not be read again.
     """
-    begin_bytes = fetch.HEAD_BYTES if store is None or one.size_bytes > _SMALL_BYTES else _SMALL_BYTES
+    begin_bytes = _SMALL_BYTES if keep and one.size_bytes <= _SMALL_BYTES else fetch.HEAD_BYTES
     with tempfile.TemporaryDirectory(prefix="nfslat-head-", dir=scratch) as folder:
         try:
-            found = _look(one, Path(folder), begin_bytes, store)
+            found = _look(one, Path(folder), begin_bytes, keep=keep)
             few = len(found.samples) < _FEW_OPS and len(found.clients) < 2
             if few and not found.is_whole and not found.problem:
-                found = _look(one, Path(folder), _DEEPER * fetch.HEAD_BYTES, store)
+                found = _look(one, Path(folder), _DEEPER * fetch.HEAD_BYTES, keep=keep)
         except NfslatError as problem:
             return Head(one, problem=problem.beside(one.name))
     return found
 
 
-def _look(one: Input, folder: Path, size_bytes: int, store: Store | None) -> Head:
+def _look(one: Input, folder: Path, size_bytes: int, *, keep: bool) -> Head:
     path = fetch.head(one, folder, size_bytes)
     # Of a tar there may be more captures.
     is_whole = one.size_bytes <= size_bytes and not one.is_tar
@@ -113,8 +114,12 @@ def _look(one: Input, folder: Path, size_bytes: int, store: Store | None) -> Hea
         raise InputError(problem.beside(str(path)), about=one.name) from problem
     decoded = merge([part for _, part in found.hosts], found.facts)
     last_ns = decoded.last_ns if is_whole else _end_of(one, path, decoded)
-    kept = keep_whole(store, one, found) if store is not None and is_whole and not decoded.cut_short else None
-    return Head(one, _pairs(decoded), decoded.first_ns, last_ns, is_whole, _samples(decoded.ops), decode=kept)
+    head = Head(one, _pairs(decoded), decoded.first_ns, last_ns, is_whole, _samples(decoded.ops))
+    if not is_whole or decoded.cut_short:
+        return head
+    files = tuple(dataclasses.replace(file, name=one.name) for file in found.source.files)
+    found = dataclasses.replace(found, source=dataclasses.replace(found.source, files=files))
+    return dataclasses.replace(head, facts=facts_of(found, [one]), apart=found if keep else None)
 
 
 def _end_of(one: Input, path: Path, decoded: Decoded) -> int:

@@ -10,14 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from nfslat.decode.apart import Apart
 from nfslat.errors import InputError
 from nfslat.fleet.run import roles
+from nfslat.fleet.run.capture import CaptureFacts
 from nfslat.fleet.run.heads import Head, look
 from nfslat.fleet.run.inputs import Input, Problem, by_numbers, names_of
 from nfslat.fleet.run.manifest import Manifest
 from nfslat.fleet.run.roles import CLIENT, SERVER, Common, Unit
-from nfslat.fleet.run.shards import Decode
-from nfslat.fleet.run.store import Store
 
 _NAMED = 3
 _MANIFEST = "say whose the files are in a manifest (--manifest)"
@@ -31,7 +31,8 @@ class Point:
     name: str  # a client's: the manifest's, or its address; the server's address
     addresses: tuple[str, ...]  # a client's, as the server sees them first; the server's
     files: tuple[Input, ...]  # in time order
-    decode: Decode | None = None  # of its only file, where it was kept when that was looked at
+    facts: CaptureFacts | None = None  # of its only file, where that was read to its end when it was looked at
+    apart: Apart | None = None  # what was decoded of it then, where that was kept
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,11 @@ class Points:
 
 
 def find_points(
-    files: Sequence[Input], manifest: Manifest | None = None, scratch: Path | None = None, store: Store | None = None
+    files: Sequence[Input], manifest: Manifest | None = None, scratch: Path | None = None, *, keep: bool = False
 ) -> Points:
-    """Look at all files, several at once, and `assign` them. `store`: see `look`."""
+    """Look at all files, several at once, and `assign` them. `keep`: see `look`."""
     with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 8)) as pool:
-        return assign(list(pool.map(lambda one: look(one, scratch, store), files)), manifest)
+        return assign(list(pool.map(lambda one: look(one, scratch, keep=keep), files)), manifest)
 
 
 def assign(heads: Sequence[Head], manifest: Manifest | None = None) -> Points:
@@ -290,8 +291,8 @@ class _Assignment:
 
 def _point(role: str, name: str, addresses: Sequence[str], units: Sequence[Unit]) -> Point:
     heads = roles.in_time(head for unit in units for head in unit.heads)
-    decode = heads[0].decode if len(heads) == 1 else None
-    return Point(role, name, tuple(addresses), tuple(head.file for head in heads), decode)
+    facts, apart = (heads[0].facts, heads[0].apart) if len(heads) == 1 else (None, None)
+    return Point(role, name, tuple(addresses), tuple(head.file for head in heads), facts, apart)
 
 
 def _files(units: Iterable[Unit]) -> list[Input]:

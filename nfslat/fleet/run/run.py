@@ -1,15 +1,13 @@
-"""Files of a fleet in, its report out: the graph of tasks, in the order in which they depend on each other.
+"""Files of a fleet in, its report out.
 
-look      head of each file -> who talks to whom in it          points are made of these, here
-decode    files of a point -> shards, one a pair of hosts        one task a point, the server's first; kept in the store
-threads   the server's shards -> its threads, by time            a few tasks a stretch of some million calls
-compare   a client's shards of both sides -> its summary         one task a client, and its report in the store
-merge     all summaries -> what they have in common, and what not           here
+look      head of each file -> who talks to whom in it                  points are made of these
+server    the server's files -> who calls it, its threads, its clients' parts          here, once
+compare   a client's files and its part of the server's -> its summary        one task a client
+merge     all summaries -> what they have in common, and what not                          here
 
-Of a client that has no capture, and of all where the server has none, the segments of the other capture are kept when
-it is decoded; `compare` infers from them what is missing. Without a capture of the server there is no `wide`.
-
-What fails is a `Problem` of the report; the others go on. What was decoded is found again by the next run.
+Of a client that has no capture, and of all where the server has none, what is missing is inferred from the other
+capture. What fails is a `Problem` of the report; the others go on. A client that is done is kept in ``--out``, and the
+next run finds it there; so is what is known of the server, whose capture is decoded only where a client needs it.
 """
 
 from __future__ import annotations
@@ -17,36 +15,32 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from nfslat import __version__
 from nfslat.answer.model import Tool
 from nfslat.decode import native
-from nfslat.errors import InputError
+from nfslat.errors import InputError, NfslatError
 from nfslat.fleet import model
 from nfslat.fleet.compare import compare as comparison
 from nfslat.fleet.compare.summary import BOTH, INFERRED, ClientSummary
 from nfslat.fleet.compare.windows import Windows, plan
-from nfslat.fleet.run.callers import Callers, callers_of
-from nfslat.fleet.run.drill import RUN, to_keep
-from nfslat.fleet.run.pair import Request, compare_client, kept_names
+from nfslat.fleet.run.capture import CaptureFacts
+from nfslat.fleet.run.client import ClientDone, Half, OwnCapture, Request, compare_client, measure
+from nfslat.fleet.run.executor import Done, Workers, WorkersGone, in_words
+from nfslat.fleet.run.finished import RunFolder, key_of, report_names
 from nfslat.fleet.run.points import Point, Points
-from nfslat.fleet.run.pool import Pool, SchedulerGone, TaskFailed
 from nfslat.fleet.run.remarks import lost, not_compared, warned
-from nfslat.fleet.run.server_slices import decode_in_slices
-from nfslat.fleet.run.server_threads import Shares, find_threads
-from nfslat.fleet.run.shards import Decode, decode_point
-from nfslat.fleet.run.sliced import WHOLE_BYTES
-from nfslat.fleet.run.store import Store
-from nfslat.fleet.run.totals import captures_of, parts_of
+from nfslat.fleet.run.server import ServerBrief, ServerCapture
+from nfslat.fleet.run.totals import captures_of
+from nfslat.inflight.all_clients import ServerWide
 from nfslat.model.units import to_s
 from nfslat.tally.sketch import RELATIVE_ERROR
 
 _LONG_COMMAND = 300
-_SERVER_FIRST = 10  # its capture is the largest, and everything waits for it
+_NOT_COMPARED = "this client is not compared"
 
 
 @dataclass(frozen=True)
@@ -57,29 +51,36 @@ class Asked:
     sessions: Mapping[str, int] = field(default_factory=dict)
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of a client's name: label -> value
     threads: int | None = None
-    keep_reports: bool = False
-    whole_bytes: int = WHOLE_BYTES  # of a server's capture that one task decodes
-    out: str | None = None  # that the user named; the store may be a temporary one
     command: str = ""
+
+    def of_client(self, name: str) -> dict[str, Any]:
+        """Fields of `Request`."""
+        return {
+            "groups": dict(self.groups.get(name, {})),
+            "application_ms": dict(self.application_ms.get(name, {})),
+            "sessions": self.sessions.get(name),
+            "threads": self.threads,
+        }
 
 
 class Run:
     """One run; `fleet` is what came of it, also where it ended early."""
 
-    def __init__(self, pool: Pool, store: Store, points: Points, asked: Asked, step: Callable[[str], None]) -> None:
-        """`step` is told of each thing that is done."""
-        self._pool, self._store, self._points, self._asked, self._step = pool, store, points, asked, step
+    def __init__(
+        self, workers: Workers, folder: RunFolder | None, points: Points, asked: Asked, step: Callable[[str], None]
+    ) -> None:
+        """`folder` is ``--out``; `step` is told of each thing that is done."""
+        self._workers, self._folder, self._points, self._asked, self._step = workers, folder, points, asked, step
         self._began = time.monotonic()
-        self._server: Decode | None = None
-        self._callers: Callers = callers_of((), ())
-        self._clients: dict[str, Decode] = {}
-        self._captured = [one for one in points.clients if one.files]
-        self._kept = kept_names([one.name for one in points.clients])
+        self._own = {one.name: one for one in points.clients if one.files}
+        self._captured = sorted({address for one in self._own.values() for address in one.addresses})
+        self._server: ServerCapture | None = None  # decoded when a client needs it
+        self._brief: ServerBrief | None = None
         self._windows: Windows | None = None
-        self._shares: Shares | None = None  # of what the server's threads did
-        self._server_model: model.Server | None = None
-        self._requests: dict[str, Request] = {}
-        self._comparing: dict[str, Future[ClientSummary]] = {}
+        self._names: dict[str, tuple[str, ...]] = {}  # clients, with their addresses
+        self._reports: dict[str, str] = {}  # of each client: the name of its report
+        self._summaries: list[ClientSummary] = []
+        self._facts: dict[str, CaptureFacts] = {}  # of the clients' own captures
         self._failed: dict[str, tuple[model.Problem, str]] = {}  # with the state of the client
         self._problems = [model.Problem(one.name, one.why, "it is not used", one.fatal) for one in points.unused]
         self._tasks = {"done": 0, "cached": 0, "failed": 0}
@@ -89,197 +90,192 @@ class Run:
         gone = None
         try:
             self._do()
-        except SchedulerGone as problem:
+        except WorkersGone as problem:
             gone = problem
-        summaries = self._summaries()
         if gone is not None:
-            if not summaries:
+            if not self._summaries:
                 raise gone
             self._problem("scheduler", str(gone), "what was not done by then")
-            done = {one.name for one in summaries} | self._failed.keys()
-            for name in self._names():
-                if name not in done:
-                    self._failed[name] = model.Problem(name, str(gone), "this client is not compared"), "failed"
-        if not summaries or self._windows is None:
+            done = {one.name for one in self._summaries} | self._failed.keys()
+            for name in self._names.keys() - done:
+                self._failed[name] = model.Problem(name, str(gone), _NOT_COMPARED), "failed"
+        if not self._summaries or self._windows is None:
             raise InputError(_first(self._problems) or "no client could be compared")
-        return self._merged(self._windows, summaries)
+        return self._merged(self._windows, sorted(self._summaries, key=lambda one: one.name))
 
     def _do(self) -> None:
-        """All tasks, each as soon as what it needs is there."""
-        server = self._points.server
-        decoding = {self._decode(point): point for point in self._captured}
-        for future, point in decoding.items():
-            self._tell(future, f"decoded {point.name}")
-        if server is None:
-            self._pool.finish(decoding)
-            found = [one.result() for one in decoding if one.exception() is None]
-            if found:
-                begin_ns, end_ns = min(one.first_ns for one in found), max(one.last_ns for one in found)
-                self._windows = plan(begin_ns, end_ns, sum(one.ops for one in found))
-            self._compare_all(decoding)
-        elif self._decode_server(server):
-            if self._is_alone():
-                self._compare_all(decoding)  # its own report tells of the threads
-                self._find_threads(server)
-            else:
-                self._find_threads(server)
-                self._compare_all(decoding)
-        self._pool.finish(self._comparing.values())
+        self._windows = self._planned() if self._points.server is None else self._windows_of_server(self._points.server)
+        if self._windows is None:
+            return
+        self._names = {name: one.addresses for name, one in self._own.items()} | dict(self._others())
+        self._reports = report_names(list(self._names)) if self._folder is not None else {}
+        left: dict[str, str | None] = {}
+        for name in self._names:
+            key = self._key(name)
+            if not self._is_done(name, key):
+                left[name] = key
+        if not left:
+            return
+        asked: list[str] = []
+        for number, done in self._workers.each(compare_client, self._requests(self._windows, list(left), asked)):
+            self._take(asked[number], left[asked[number]], done)
 
-    def _decode(self, client: Point) -> Future[Decode]:
-        """The segments of a client are kept where the server's half is to be inferred from them."""
-        captured = None if self._points.server is not None else ()
-        if client.decode is None or captured is not None:
-            return self._pool.submit(decode_point, self._store, client.name, client.files, captured)
-        done: Future[Decode] = Future()
-        done.set_result(client.decode)
-        return done
+    # --- The server, or the time that clients' captures are of ---
 
-    def _tell(self, future: Future[Any], what: str) -> None:
-        future.add_done_callback(lambda done: None if done.exception() else self._step(what))
-
-    def _decode_server(self, server: Point) -> bool:
-        store, pool = self._store, self._pool
-        captured = sorted({address for point in self._captured for address in point.addresses})
+    def _windows_of_server(self, server: Point) -> Windows | None:
+        key = key_of(server.files, "server", server.addresses, self._captured)
+        self._brief = None if self._folder is None else self._folder.get(key, ServerBrief)
         what = f"server {server.name}"
-        try:
-            if sum(one.size_bytes for one in server.files) < self._asked.whole_bytes:
-                told = store, server.name, server.files, captured
-                decode = pool.result(pool.submit(decode_point, *told, priority=_SERVER_FIRST))
-            else:
-                decode = decode_in_slices(pool, store, server, self._problem, self._step, captured, _SERVER_FIRST)
-        except TaskFailed as problem:
-            self._problem(what, str(problem), "the whole comparison")
-            return False
-        self._decoded(decode)
+        if self._brief is not None:
+            self._tasks["cached"] += 1
+        else:
+            try:
+                self._brief = self._decoded(server).brief(self._captured)
+            except NfslatError as problem:
+                self._problem(what, str(problem), "the whole comparison")
+                return None
+            self._keep(lambda folder: folder.put(key, self._brief))
+            self._tasks["done"] += 1
+        self._problems += self._brief.facts.problems
         self._step(f"decoded {what}")
-        self._server = decode
-        self._callers = callers_of(decode.shards, server.addresses)
-        self._kept = kept_names(self._names())
-        self._windows = plan(decode.first_ns, decode.last_ns, decode.ops)
-        if not decode.shards:
-            self._problem(what, "no NFS operation is in its capture", "the whole comparison")
-        return bool(decode.shards)
+        return self._brief.windows
 
-    def _find_threads(self, server: Point) -> None:
-        if self._server is None or self._windows is None:
+    def _decoded(self, point: Point) -> ServerCapture:
+        if self._server is None:
+            self._server = ServerCapture(point, self._captured)
+        return self._server
+
+    def _planned(self) -> Windows | None:
+        """By what the clients' captures hold; those that were not read to their end as they were looked at are read."""
+        known = [one.facts for one in self._own.values() if one.facts is not None]
+        unknown = [one for one in self._own.values() if one.facts is None]
+        for _, done in self._workers.each(measure, (OwnCapture(one.files) for one in unknown)):
+            if isinstance(done.value, CaptureFacts):  # else the comparison says why not
+                known.append(done.value)
+        if not known:
+            for name, point in self._own.items():
+                self._client_failed(name, f"{point.name}: none of its files can be read")
+            return None
+        begin_ns, end_ns = min(one.first_ns for one in known), max(one.last_ns for one in known)
+        return plan(begin_ns, end_ns, sum(one.ops for one in known))
+
+    # --- Clients ---
+
+    def _key(self, name: str) -> str | None:
+        server, own = self._points.server, self._own.get(name)
+        files = [*(server.files if server else ()), *(own.files if own else ())]
+        asked = sorted(self._asked.of_client(name).items())
+        whose = name, self._names[name], self._reports.get(name), server.addresses if server else ()
+        return key_of(files, whose, asked, self._captured if own is None else (), self._windows, self._is_alone())
+
+    def _is_done(self, name: str, key: str | None) -> bool:
+        """Was it done by an earlier run?"""
+        if self._folder is None:
+            return False
+        done = self._folder.get(key, ClientDone)
+        if done is None or done.summary is None:
+            return False
+        report = self._reports.get(name)
+        if report is not None and done.report_hash and not self._folder.holds(report, done.report_hash):
+            return False
+        self._done(name, done)
+        self._tasks["cached"] += 1
+        return True
+
+    def _requests(self, windows: Windows, names: Sequence[str], asked: list[str]) -> Iterator[Request]:
+        """Each made when its turn comes; `asked` gets the names of those that are made."""
+        server = self._points.server
+        for name in names:
+            own, addresses = self._own.get(name), self._names[name]
+            shown: tuple[Half | None, ServerWide | None] = None, None
+            if server is not None:
+                try:
+                    half = self._decoded(server).half(addresses)
+                except NfslatError as problem:
+                    self._client_failed(name, str(problem))
+                    continue
+                if half is None:
+                    self._client_failed(name, "the server's capture shows nothing of it")
+                    continue
+                shown = half
+            asked.append(name)
+            yield Request(
+                name=name,
+                addresses=tuple(addresses),
+                own=None if own is None else OwnCapture(own.files, own.apart if server is not None else None),
+                server=shown[0],
+                wide=shown[1],
+                windows=windows,
+                is_shared=not self._is_alone(),
+                command=self._asked.command,
+                report_name=self._reports.get(name),
+                **self._asked.of_client(name),
+            )
+
+    def _take(self, name: str, key: str | None, done: Done) -> None:
+        client = done.value
+        if not isinstance(client, ClientDone):
+            self._client_failed(name, done.why_not)
+        elif client.summary is None:
+            self._note_facts(name, client.facts)
+            self._client_failed(name, client.why, "client only" if self._points.server is None else "failed")
+        else:
+            self._done(name, client)
+            self._keep(lambda folder: self._keep_client(folder, key, client))
+            self._tasks["done"] += 1
+
+    def _done(self, name: str, done: ClientDone) -> None:
+        self._note_facts(name, done.facts)
+        if done.summary is not None:
+            self._summaries.append(done.summary)
+        self._step(f"compared {name}")
+
+    def _note_facts(self, name: str, facts: CaptureFacts | None) -> None:
+        if facts is not None:
+            self._facts[name] = facts
+            self._problems += facts.problems
+
+    def _keep_client(self, folder: RunFolder, key: str | None, done: ClientDone) -> None:
+        if done.report is not None and done.summary is not None and done.summary.report_name is not None:
+            folder.write(done.summary.report_name, done.report)
+        folder.put(key, dataclasses.replace(done, report=None))
+
+    def _keep(self, write: Callable[[RunFolder], object]) -> None:
+        """Where that is not possible the report says so, once; the run goes on."""
+        if self._folder is None:
             return
-        told = self._pool, self._store, self._server, self._windows, server.addresses, _SERVER_FIRST
         try:
-            found, self._shares = find_threads(*told)
-        except TaskFailed as problem:
-            self._problem("threads of the server", str(problem), "waits for a thread over all clients")
-            return
-        self._tasks["done"] += 1
-        self._server_model = model.Server(
-            name=server.name,
-            addresses=list(server.addresses),
-            clients=len(self._callers.names),
-            clients_not_captured=self._not_captured(),
-            ops=sum(one.ops for one in found.windows),
-            inflight=found.inflight,
-            windows=found.windows,
-            phases=found.phases,
-        )
-        self._step("found the server's threads")
+            write(self._folder)
+        except OSError as problem:
+            self._problem(self._folder.url, in_words(problem), "what a later run could go on with, and --show")
+            self._folder = None
 
-    def _decoded(self, decode: Decode) -> None:
-        self._tasks["cached" if decode.cached else "done"] += 1
-        self._problems += decode.problems
-
-    def _compare_all(self, decoding: Mapping[Future[Decode], Point]) -> None:
-        """Those without a capture of their own, and each of the others when it is decoded."""
-        if self._server is not None:
-            for name, addresses in self._others():
-                self._compare(name, addresses, None)
-        for future in self._pool.as_done(decoding):
-            point = decoding[future]
-            if (problem := future.exception()) is not None:
-                self._client_failed(point.name, str(problem))
-                continue
-            self._clients[point.name] = future.result()
-            self._decoded(future.result())
-            self._compare(point.name, point.addresses, future.result())
-
-    def _client_failed(self, name: str, why: str, state: str = "failed") -> None:
-        self._failed[name] = self._problem(name, why, "this client is not compared"), state
-
-    def _compare(self, name: str, addresses: Sequence[str], client: Decode | None) -> None:
-        server, windows = self._server, self._windows
-        if windows is None:
-            return
-        alone, rows = self._is_alone(), []
-        if server is not None:
-            # A capture with one client is compared as a whole, as `nfslat SERVER CLIENT` does.
-            rows = list(range(len(server.shards))) if alone else self._callers.rows(addresses)
-            if not rows:
-                self._client_failed(name, "the server's capture shows nothing of it")
-                return
-        asked = self._asked
-        request = Request(
-            name=name,
-            addresses=tuple(addresses),
-            server=None if server is None else parts_of(server, rows, self._points.server),
-            client=None if client is None else parts_of(client, range(len(client.shards)), self._point(name)),
-            groups=asked.groups.get(name, {}),
-            application_ms=asked.application_ms.get(name, {}),
-            sessions=asked.sessions.get(name),
-            threads=asked.threads,
-            is_shared=not alone,
-            command=asked.command,
-            kept=self._kept[name] if asked.keep_reports else None,
-        )
-        self._requests[name] = request
-        shares = None if alone else self._shares
-        self._comparing[name] = self._pool.submit(compare_client, self._store, request, windows, shares, rows)
-        self._tell(self._comparing[name], f"compared {name}")
-
-    def _summaries(self) -> list[ClientSummary]:
-        """Of those that are compared by now; the others have failed."""
-        found = []
-        for name, future in sorted(self._comparing.items()):
-            if not future.done():
-                continue
-            if (problem := future.exception()) is None:
-                found.append(future.result())
-            else:
-                self._client_failed(name, str(problem), "client only" if self._server is None else "failed")
-        self._tasks["done"] += len(found)
-        return found
-
-    def _names(self) -> list[str]:
-        return [*(one.name for one in self._captured), *(name for name, _ in self._others())]
-
-    def _others(self) -> list[tuple[str, Sequence[str]]]:
+    def _others(self) -> list[tuple[str, tuple[str, ...]]]:
         """Clients without a capture of their own, with their addresses; a manifest may name them."""
         named = [(one.name, one.addresses) for one in self._points.clients if not one.files]
         known = {address for _, addresses in named for address in addresses}
-        return [*((name, (name,)) for name in self._not_captured() if name not in known), *named]
-
-    def _not_captured(self) -> list[str]:
-        """Addresses that call the server, and have no capture of their own."""
-        captured = {address for point in self._captured for address in point.addresses}
-        return [name for name in self._callers.names if name not in captured]
+        hidden = [] if self._brief is None else self._brief.figures.clients_not_captured
+        return [*((name, (name,)) for name in hidden if name not in known), *named]
 
     def _is_alone(self) -> bool:
         """Does nobody else call the server, as far as that is known?"""
-        return len(self._captured if self._server is None else self._callers.names) == 1
+        return len(self._own if self._brief is None else self._brief.callers) == 1
+
+    def _client_failed(self, name: str, why: str, state: str = "failed") -> None:
+        self._failed[name] = self._problem(name, why, _NOT_COMPARED), state
 
     def _problem(self, what: str, why: str, cost: str) -> model.Problem:
         self._tasks["failed"] += 1
         self._problems.append(model.Problem(what, why.removeprefix(f"{what.rpartition(' ')[2]}: "), cost))
         return self._problems[-1]
 
-    def _point(self, name: str) -> Point | None:
-        return next((one for one in self._captured if one.name == name), None)
-
     def _command(self, client: model.Client) -> str:
-        """That shows it by itself; empty where that would take a page."""
+        """The command that shows it by itself; empty where that would take a page."""
         if client.state not in (BOTH, INFERRED):
             return ""
-        if self._asked.out is not None:
-            return shlex.join(["nfslat", "fleet", "--out", self._asked.out, "--show", client.name])
-        own = self._point(client.name)
+        if self._folder is not None:
+            return shlex.join(["nfslat", "fleet", "--out", self._folder.url, "--show", client.name])
+        own = self._own.get(client.name)
         names = [",".join(file.name for file in one.files) for one in (self._points.server, own) if one is not None]
         only = [] if own is not None else [word for one in client.addresses for word in ("--client-addr", one)]
         return shlex.join(["nfslat", *names, *only]) if len("".join(names)) <= _LONG_COMMAND else ""
@@ -287,39 +283,39 @@ class Run:
     # --- The report ---
 
     def _merged(self, windows: Windows, summaries: Sequence[ClientSummary]) -> model.Fleet:
-        server, at = self._server, self._points.server
-        found = comparison.compare(summaries, self._server_model, windows)
-        compared = [dataclasses.replace(one, command=self._command(one)) for one in found.clients]
+        server = None if self._brief is None else self._brief.figures
+        outcome = comparison.compare(summaries, server, windows, untold=len(self._failed))
+        self._keep(
+            lambda folder: folder.write_reports(
+                {one.name: one.report_name for one in summaries if one.report_name is not None}
+            )
+        )
+        compared = [dataclasses.replace(one, command=self._command(one)) for one in outcome.clients]
         clients = [*compared, *(not_compared(name, *self._failed[name]) for name in sorted(self._failed))]
-        if self._asked.keep_reports:
-            kept = to_keep(self._requests, server, windows, () if at is None else at.addresses, alone=self._is_alone())
-            try:
-                self._store.write_json(RUN, kept)
-            except OSError as problem:
-                self._problem(self._store.place(RUN), problem.strerror or str(problem), "nfslat fleet --show")
-        pool = self._pool
+        workers = self._workers
+        facts = None if self._brief is None else self._brief.facts
         return model.Fleet(
             schema=model.SCHEMA,
             nfslat=Tool(__version__, native.NAME, self._asked.command, "nfslat"),
             run=model.Run(
-                scheduler=pool.address,
-                dashboard=pool.dashboard,
-                workers=sorted(pool.workers.values(), key=lambda one: one.address),
+                scheduler=workers.address,
+                dashboard=workers.dashboard,
+                workers=sorted(workers.known.values(), key=lambda one: one.address),
                 wall_s=time.monotonic() - self._began,
-                tasks={**self._tasks, "again": pool.again},
-                out=self._asked.out,
+                tasks={**self._tasks, "again": workers.again},
+                out=None if self._folder is None else self._folder.url,
             ),
-            captures=captures_of(server, list(self._clients.values()), found.total),
+            captures=captures_of(facts, [self._facts[name] for name in sorted(self._facts)], outcome.total),
             relative_error=RELATIVE_ERROR,
             window_s=to_s(windows.step_ns),
-            server=self._server_model,
-            by_op=found.by_op,
-            total=found.total,
+            server=server,
+            by_op=outcome.by_op,
+            total=outcome.total,
             clients=clients,
-            patterns=found.patterns,
+            patterns=outcome.patterns,
             problems=self._problems,
-            notes=[*self._points.notes, *lost(pool.lost, pool.again), *warned(compared)],
-            verdict=found.verdict,
+            notes=[*self._points.notes, *lost(workers.lost, workers.again), *warned(compared)],
+            verdict=outcome.verdict,
         )
 
 
