@@ -25,7 +25,7 @@ CEILINGS = {
     SHORT: 337,
     SUBJECTLESS: 475,
     PARTICIPLE: 69,
-    NOUNLESS: 413,
+    NOUNLESS: 408,
     BINDING: 2767,
 }
 SUBJECTLESS_START = re.compile(r"(Of|Those|That|All)\b")

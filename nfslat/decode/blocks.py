@@ -26,7 +26,7 @@ from nfslat.model.units import NS_PER_S
 
 BLOCK_OPS = "NFSLAT_BLOCK_OPS"  # in the environment, for experiments and tests: operations of a block, at least
 _WIDTH_NS = NS_PER_S
-_SHORTEST_NS = NS_PER_S // 1000  # of a block that the environment asks for
+_ASKED_WIDTH_NS = NS_PER_S // 1000  # of a block that the environment asks for
 
 
 def block_ops() -> int | None:
@@ -59,7 +59,7 @@ class Blocks:
         self._windows = Windows(
             source,
             tools,
-            _WIDTH_NS if least_ops is None else _SHORTEST_NS,
+            _WIDTH_NS if least_ops is None else _ASKED_WIDTH_NS,
             first_ops=least_ops or first_ops,
             least_ops=least_ops or 0,
             segments=segments,

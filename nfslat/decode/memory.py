@@ -9,7 +9,7 @@ from collections.abc import Callable
 from nfslat.errors import InputError
 from nfslat.kernels.memory import available_memory, container_memory, resident_memory
 
-_BEHIND = 0.5  # of what was decoded takes the rest of a run besides
+_REST_OF_RUN_SHARE = 0.5  # of what was decoded takes the rest of a run besides
 _LOOK_S = 0.5
 
 
@@ -25,7 +25,7 @@ def while_memory_lasts(progress: Callable[[int], None], advice: str) -> Callable
             return
         looked_s, now = time.monotonic(), resident_memory()
         free = min(available_memory(), container_memory() - now)
-        if _BEHIND * (now - before) > free:
+        if _REST_OF_RUN_SHARE * (now - before) > free:
             raise InputError(
                 f"memory is short: operations take {(now - before) / 1e9:,.1f} GB so far, and {free / 1e9:,.1f} GB is "
                 f"free; {advice}"

@@ -160,7 +160,7 @@ def in_phase(whole: ServerLoad, own: ServerLoad) -> ServerLoad:
 
     A limit of fewer threads than all calls show at work stands: of those the whole says nothing. Else what refutes any
     limit in the whole refutes it, too, for more calls tell than are in the phase. (Of 18 simulated servers without a
-    limit that got slower, 6 had a phase with one where it stood, and 2 so.)
+    limit that got slower, 8 had a phase with one where it stood, and 2 have one so.)
     """
     threads, of_all = own.threads, whole.threads
     is_fewer = threads.limited and threads.high is not None and threads.high < of_all.bound.threads

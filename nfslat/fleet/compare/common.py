@@ -26,7 +26,7 @@ _WAITS = 0.5  # of what all wait on average, for a client to be one of those tha
 _WAITS_OF_OWN = 0.2  # ... of its own time
 _ALIKE = 2.0  # times the shortest wait; with a longer one among them the mean says little of each
 _LEAST_MS = 0.1
-TOLD = 0.8  # of the clients: what is said of all is said of so many at least
+LEAST_SHARE_OF_CLIENTS = 0.8  # of the clients: what is said of all is said of so many at least
 _WORST_SHARE = 0.02  # of the fleet's time; a phase that makes less is not worth a line
 
 
@@ -261,7 +261,7 @@ def _findings(clients: Sequence[ClientSummary], untold: int) -> list[Pattern]:
         text += f", which explains {percent(median(shares))} of their response time (median)" if shares else ""
         effects = [one.share * _whole_ms(c) for c, one in having if one.share is not None]
         inferred = sum(client.state == INFERRED for client, _ in having)
-        is_of_most = len(able) >= TOLD * (len(clients) + untold)
+        is_of_most = len(able) >= LEAST_SHARE_OF_CLIENTS * (len(clients) + untold)
         certain = sum(one.confidence == "certain" and client.state != INFERRED for client, one in having)
         text += f", inferred from one capture for {inferred} of them" if inferred else ""
         found.append(

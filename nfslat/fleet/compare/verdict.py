@@ -12,7 +12,7 @@ from nfslat.findings.catalogue import CODES, next_step, row
 from nfslat.findings.leads import VAGUE
 from nfslat.findings.server import UNKNOWN
 from nfslat.findings.words import ms, percent, times
-from nfslat.fleet.compare.common import TOLD
+from nfslat.fleet.compare.common import LEAST_SHARE_OF_CLIENTS
 from nfslat.fleet.compare.summary import BOTH, INFERRED, SERVER_ONLY, ClientSummary
 from nfslat.fleet.model import Excess, FleetVerdict, OpRow, Pattern
 
@@ -129,7 +129,7 @@ def _nothing(
         text = f"Cannot tell yet: {alike}, but the own reports of {len(open_ones)} of {len(own)} are undecided.{mean}"
         step = next((found.next for _, found in open_ones if found.next is not None), None)
         return FleetVerdict("undecided", None, None, "low", text, step, largest, reasons)
-    if len(clients) < TOLD * (len(clients) + untold):
+    if len(clients) < LEAST_SHARE_OF_CLIENTS * (len(clients) + untold):
         text = f"Cannot tell yet: {alike}, but nothing is known of {untold} of {len(clients) + untold} clients.{mean}"
         return FleetVerdict("undecided", None, None, "low", text, next_step(steps.FROM_HOSTS), largest, reasons)
     text = f"No fault found: {alike}, and no cause is found that adds time for all of them.{mean}"

@@ -34,8 +34,8 @@ T = TypeVar("T")
 _FORM = "nfslat.finished/1"
 _RUN = "run.json"
 FOLDERS = ("clients", "finished")  # in the folder of a run
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-_NAMED = 5
+_ERRORS_OF_A_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+_MOST_FILES_NAMED = 5
 # What a kept value is made of, beside dataclasses and named tuples of these packages.
 _OURS = ("nfslat.answer.", "nfslat.figures.", "nfslat.fleet.", "nfslat.peer.inferred")
 _NUMPY = {("numpy", "dtype"), ("numpy", "ndarray"), ("numpy", "_reconstruct"), ("numpy", "_frombuffer")}
@@ -138,7 +138,7 @@ class RunFolder:
         except NfslatError:
             raise
         except Exception as problem:  # each file system has its own
-            is_full = isinstance(problem, OSError) and problem.errno in _FULL
+            is_full = isinstance(problem, OSError) and problem.errno in _ERRORS_OF_A_FULL_DISK
             why = (problem.strerror if isinstance(problem, OSError) else None) or " ".join(str(problem).split())
             todo = "make room, or name" if is_full else "name"
             raise InputError(f"--out {self.url}: cannot be written ({why}); {todo} another place") from None
@@ -165,8 +165,8 @@ class RunFolder:
                 f"{self.url}/{_RUN}: is damaged, or of another version; run nfslat fleet --out again"
             ) from problem
         if client not in names:
-            known = ", ".join(list(names)[:_NAMED])
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            known = ", ".join(list(names)[:_MOST_FILES_NAMED])
+            more = f" and {len(names) - _MOST_FILES_NAMED} more" if len(names) > _MOST_FILES_NAMED else ""
             raise InputError(f"no client with a report in that run, which has {known}{more}", about=client)
         place = self.place(str(names[client]))
         text = self.read(str(names[client]))
