@@ -15,6 +15,7 @@ use crate::pace::Pace;
 use crate::place::{NO_CONN, Row};
 use crate::plausible::{Plausible, plausible};
 use crate::segments::{About, Segments};
+use crate::unread::Unread;
 use crate::stream::{Novelty, Stream};
 use crate::traffic::{Event, Events, Place, STALL_NS, Traffic};
 use crate::waits::{Cut, Glance, Hangs, Pauses, Reset, Seen, Went};
@@ -564,10 +565,12 @@ impl Decoder {
         let open: Vec<Row> = self.flows.list.iter().flat_map(|flow| &flow.streams).filter_map(Stream::row).collect();
         let (settled, moves) = self.pairing.split(before_ns, before_ns.saturating_sub(GIVEN_UP_NS), &open);
         let over = self.finished.len();
+        let (mut unread, mut open_unread) = (Unread::default(), Vec::new());
         for flow in &mut self.flows.list {
             let conn = flow.shared.conn;
             for direction in 0..2 {
                 flow.streams[direction].renumber(|row| moves.of(row));
+                open_unread.extend(flow.streams[direction].stay_unread(&self.tally.unread, &mut unread));
                 if conn == NO_CONN {
                     continue;
                 }
@@ -589,11 +592,13 @@ impl Decoder {
         }
         let ended = self.finished[..over].to_vec();
         let rest = std::mem::replace(&mut self.pairing, settled);
+        self.tally.unread.leave_out(&open_unread);
         self.close();
         // Segments are of connections, which go on: they leave when all is over.
         let segments = self.segments.take();
         let contents = self.contents();
         (self.pairing, self.finished, self.segments) = (rest, ended, segments);
+        self.tally.unread = unread;
         contents
     }
 

@@ -12,7 +12,7 @@ use crate::feed::Feed;
 use crate::link::{Addr, Segment};
 use crate::place::Row;
 use crate::resent::{Again, Recent, Stretch};
-use crate::unread::Open;
+use crate::unread::{Open, Unread};
 
 /// What is held ahead of a hole, per direction: segments, and bytes of them.
 const HELD: usize = 1024;
@@ -366,10 +366,14 @@ impl Stream {
     /// Rows have left, and those that stay have new numbers (`Decoder::cut`).
     pub fn renumber(&mut self, moved: impl Fn(Row) -> Row) {
         self.row = self.row.map(&moved);
-        self.unread.leave();
         if let Some(buffers) = &mut self.buffers {
             buffers.recent.renumber(moved);
         }
+    }
+
+    /// Which row of `old` is that of the stretch which is open: it stays, in `new` (`Decoder::cut`).
+    pub fn stay_unread(&mut self, old: &Unread, new: &mut Unread) -> Option<u32> {
+        self.unread.stay(old, new)
     }
 
     /// Sequence number of the first byte, that of the SYN not counted, and how many there are up to the highest one seen.

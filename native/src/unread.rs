@@ -79,9 +79,20 @@ impl Open {
         }
     }
 
-    /// Its rows have left; what follows has another one.
-    pub fn leave(&mut self) {
-        self.row = None;
+    /// Rows of `old` leave: that of the stretch that is open goes to `new`, for it may still grow. Which one that was.
+    pub fn stay(&mut self, old: &Unread, new: &mut Unread) -> Option<u32> {
+        let row = self.row?;
+        let at = row as usize;
+        self.row = Some(new.conn.len() as u32);
+        new.push_row(UnreadRow {
+            conn: old.conn[at],
+            direction: old.direction[at],
+            begins: old.begins[at],
+            begin_ns: old.begin_ns[at],
+            end_ns: old.end_ns[at],
+            bytes: old.bytes[at],
+        });
+        Some(row)
     }
 
     /// A message was found behind it.
@@ -92,6 +103,14 @@ impl Open {
 }
 
 impl Unread {
+    /// Without these rows.
+    pub fn leave_out(&mut self, rows: &[u32]) {
+        let mut stays = vec![true; self.conn.len()];
+        rows.iter().for_each(|row| stays[*row as usize] = false);
+        let kept: Vec<u32> = (0..stays.len() as u32).filter(|row| stays[*row as usize]).collect();
+        self.keep(&kept);
+    }
+
     /// By connection and direction, each in the order of its stream.
     pub fn close(&mut self) {
         let mut rows: Vec<u32> = (0..self.conn.len() as u32).collect();

@@ -33,8 +33,21 @@ def in_line(parts: Sequence[Decoded]) -> Decoded:
         return parts[0]
     last, counts = parts[-1], counts_of(parts)
     found = Merger(parts, _known(parts)).tables(parts)
-    found["details"] = dataclasses.replace(found["details"], tcp=last.details.tcp)
+    details = found["details"]
+    found["details"] = dataclasses.replace(details, tcp=last.details.tcp, loads=_summed(details.loads))
     return dataclasses.replace(last, **counts, **found)
+
+
+def _summed(loads: Loads) -> Loads:
+    """What was sent in one stretch of time has one row, though it came in two windows."""
+    is_first = np.ones(len(loads), dtype=np.bool_)
+    for key in (loads.begin_ns, loads.conn, loads.direction):
+        is_first[1:] &= key[1:] == key[:-1]
+    is_first[1:] = ~is_first[1:]
+    rows = np.flatnonzero(is_first)
+    if len(rows) == len(loads):
+        return loads
+    return dataclasses.replace(loads.take(rows), bytes=np.add.reduceat(loads.bytes, rows))
 
 
 def counts_of(parts: Sequence[Decoded]) -> dict[str, Any]:

@@ -195,7 +195,7 @@ class Merger:
         """The fields of `Decoded` that are tables; counts are those of `every`, parts or not."""
         connections, kinds, sessions, names, handles, created = (self.lists[of].items for of in Met)
         first = [part.ops.call_first_frame for part in self.parts]
-        order = np.argsort(np.concatenate(first), kind="stable")
+        order = call_order(np.concatenate(first), np.concatenate([part.ops.xid for part in self.parts]))
         new_row = np.empty(len(order), dtype=np.int64)
         new_row[order] = np.arange(len(order))
         self.new_row["op"] = np.split(new_row, np.cumsum([len(part) for part in first])[:-1])
@@ -304,6 +304,26 @@ def _made(
     if unknown := {field.name for field in dataclasses.fields(table)} ^ {*fields, *others}:
         raise TypeError(f"{table.__name__}: no way to merge {sorted(unknown)}")
     return table(**fields, **others)
+
+
+def call_order(first_frame: npt.NDArray[Any], xid: npt.NDArray[Any]) -> I64:
+    """Rows of ops in the order of their calls. Calls of one frame are in that of their XIDs, which clients count up:
+    parts of a capture may have them in that in which they ended. Some clients put the count on the wire in the byte
+    order of their processor."""
+    order = np.argsort(first_frame, kind="stable")
+    frames = first_frame[order]
+    tied = np.flatnonzero(frames[1:] == frames[:-1])
+    if not len(tied):
+        return order
+    counts = min((xid, xid.byteswap()), key=lambda count: _step_between(count[order]))
+    rows = np.unique(np.concatenate([tied, tied + 1]))
+    order[rows] = order[rows][np.lexsort((counts[order[rows]], frames[rows]))]
+    return order
+
+
+def _step_between(count: npt.NDArray[Any]) -> float:
+    """The median distance of neighbours."""
+    return float(np.median(np.abs(np.diff(count.astype(np.int64)))))
 
 
 def _order(keys: Sequence[npt.NDArray[Any]]) -> I64:
