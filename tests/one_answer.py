@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from captures import SHARED
-from windowed import windowed
 
 from nfslat import api
 from nfslat.cli import main as cli
@@ -39,7 +38,6 @@ Json = dict[str, Any]
 
 _SAMPLES = Path(__file__).parents[1] / "samples"
 _EVER_S = 1e9
-_SHORT_S = 0.05  # so long are the windows that are joined until they hold enough operations
 _REL = 1e-9  # floats differ by the order in which they are summed
 
 
@@ -98,17 +96,9 @@ def _blocks(pair: Pair, count: int) -> Json:
     return _read_in_blocks(pair, -(-_ops(pair) // count))
 
 
-def _by_environment(pair: Pair, block_ops: int) -> Json:
+def _read_in_blocks(pair: Pair, block_ops: int) -> Json:
     with mock.patch.dict(os.environ, NFSLAT_BLOCK_OPS=str(block_ops)):
         return _figures(api.correlate(pair.server, pair.client))
-
-
-def _by_windows(pair: Pair, block_ops: int) -> Json:
-    seconds = _EVER_S if block_ops >= _ops(pair) else _SHORT_S
-    return _plain(windowed(Path(pair.server), Path(pair.client), seconds, least_ops=block_ops).to_dict())
-
-
-_read_in_blocks = _by_environment
 
 
 def _live(pair: Pair, stretch_s: int) -> Json:

@@ -32,31 +32,9 @@ class Differences:
     figures_of_others: str = ""  # sections in which only others do
 
 
-_WINDOWS = "windows have sums, percentiles and a judge of their own"
 _SEGMENTS = "segments of TCP are not kept with operations, and tell of clocks, and of the time to the capture"
 
 KNOWN = {
-    "block": Differences(
-        _WINDOWS,
-        "lab/d3_v3_loss1 lab2/half_threads lab3/half_disk_threads4 lab3/snapshot_1500ms_full parts/threads3_for_a_part",
-        "captures charges clock findings inflight matched notes outcomes phases pictures raw slowest verdict",
-        "audit stack",
-    ),
-    "halves": Differences(
-        f"{_WINDOWS}, and verdicts are combined",
-        "lab/f_v42_nfsd_threads2 lab/m_v3_slots16 lab3/h2_threads6_two_conns lab3/half_net lab3/snapshot_1500ms_full "
-        "lab3/t16_2_16_meta_full parts/threads3_for_a_part",
-        "captures charges clock findings inflight matched notes outcomes phases pictures raw slowest stack verdict",
-        "audit pairs",
-    ),
-    "sevenths": Differences(
-        f"{_WINDOWS}, and verdicts are combined",
-        "lab/b4_v3_rpc_retransmit lab/f_v42_nfsd_threads2 lab2/cached_client lab2/disk_stalls lab2/half_threads "
-        "lab2/tail_disk lab3/h2_threads6_two_conns lab3/half_net lab3/lock_2c_v41 lab3/snapshot_1500ms_cut512 "
-        "lab3/t16_2_16_meta_full parts/threads3_for_a_part",
-        "captures charges clock findings inflight matched notes outcomes phases pictures raw slowest verdict",
-        "audit pairs stack",
-    ),
     "live": Differences(
         "stretches are windows, and verdicts are combined",
         "lab/d3_v3_loss1 lab/g_clock_step3s lab2/cached_client lab2/half_threads lab2/oltp_think_healthy "

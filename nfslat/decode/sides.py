@@ -66,8 +66,8 @@ def decode_up_to(
     all_programs: bool = False,
 ) -> tuple[Read, Read]:
     """`decode_both`, as long as both captures hold `most_ops` at most. Raises `TooManyOpsError` where they hold more;
-    what an engine that reads captures as a whole decodes, and what was decoded before, has no bound."""
-    if engine.blocks is None or server.stored or client.stored:
+    what an engine that reads captures as a whole decodes, what was decoded before, and tars have no bound."""
+    if engine.blocks is None or any(side.stored or side.bundle for side in (server, client)):
         return decode_both(server, client, engine, progress, all_programs=all_programs)
     blocks_of = partial(engine.blocks, first_ops=most_ops)
     blocks = blocks_of(server), blocks_of(client)

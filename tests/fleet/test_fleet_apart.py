@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from test_parquet import differences
 
 from nfslat.decode.apart import Apart, decode_apart
+from nfslat.decode.blocks import decode
 from nfslat.decode.capture import Source
 from nfslat.decode.engine import choose
 from nfslat.decode.merge import merge, packets
-from nfslat.decode.native import decode
 from nfslat.decode.stored import open_source, read_side, write_side
 from nfslat.decode.tools import Tools
 from nfslat.model.decoded import Decoded

@@ -52,7 +52,7 @@ class Found:
     """What is found of a server, with a row for each of its ops."""
 
     def __init__(self, found: ServerThreads) -> None:
-        self.seen, self.load = found.wide
+        self.seen, self.load = found.wide.seen, found.wide.load
         self.inflight, self.windows, self.phases = found.inflight, found.windows, found.phases
 
     def for_rows(self, rows: I64) -> ServerWide:

@@ -18,17 +18,16 @@ from pathlib import Path
 
 import pytest
 from captures import SHARED, needs_captures, needs_native
+from windowed import windowed
 
-from nfslat import __version__, api
+from nfslat import api
 from nfslat.answer import model
 from nfslat.cli.main import main
-from nfslat.decode.native import NAME
 from nfslat.decode.workspace import open_workspace
 from nfslat.errors import InputError
 from nfslat.live.told import Command
 from nfslat.live.watch import Watch
 from nfslat.model.units import NS_PER_S
-from nfslat.windows.run import Size, correlate
 
 pytestmark = needs_native
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
@@ -45,10 +44,7 @@ def _watch(server: str, client: str, seconds: float, *, keep_ns: int = _EVER_NS)
 
 
 def _in_windows(server: str, client: str, seconds: float) -> model.Report:
-    with open_workspace([server, client], engine="native", quiet=True) as work:
-        tool = model.Tool(__version__, NAME, "nfslat", "nfslat")
-        size = Size(round(seconds * NS_PER_S), 0)
-        return correlate(*work.sources, work.engine.tools, tool, size, may_swap=False)
+    return windowed(Path(server), Path(client), seconds, may_swap=False)
 
 
 @needs_captures
