@@ -33,7 +33,7 @@ class Differences:
 
 
 _WINDOWS = "windows have sums, percentiles and a judge of their own"
-_SEGMENTS = "segments of TCP are not kept with operations, and tell of clocks, and of the time to the capture"
+_SEGMENTS = "segments of TCP are not kept for a fleet, and tell of clocks, and of the time to the capture"
 
 KNOWN = {
     "block": Differences(
@@ -75,7 +75,6 @@ KNOWN = {
         "audit notes pairs stack transport",
     ),
     "fleet": Differences(_SEGMENTS, figures="charges clock findings matched pictures"),
-    "stored": Differences(_SEGMENTS, figures="charges clock findings matched pictures"),
 }
 _NONE = Differences("")
 

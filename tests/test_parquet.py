@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import shutil
 import typing
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any
@@ -21,17 +23,20 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from test_op_table import DOCS, ROOT, full, no_tools, sample
 
+from nfslat import api
 from nfslat.answer.model import Tool
 from nfslat.cli import main as cli
 from nfslat.decode.capture import File, Source
 from nfslat.decode.engine import Engine, choose
 from nfslat.decode.packed import pack
 from nfslat.decode.stored import SCHEMA, open_source, read_side, write_side
+from nfslat.decode.tools import find_tools
 from nfslat.errors import InputError
 from nfslat.evidence.known import Known
 from nfslat.export.parquet import write_parquet
 from nfslat.kernels.compiled import is_built
 from nfslat.model.decoded import IS_KEPT, Decoded
+from nfslat.model.segments import Segments, Wanted
 from nfslat.model.tables import Loose
 from nfslat.pipeline import analyse, correlate, inspect, report
 from nfslat.results import Side
@@ -56,7 +61,7 @@ def written(decoded: Decoded, source: Source, path: Path, *, quick: bool = False
 
 def read(path: Path) -> tuple[Source, Decoded]:
     """The side in a file."""
-    return read_side(open_source(str(path), path), lambda _: None)
+    return read_side(open_source(str(path), path), lambda _: None, segments=Wanted.SOME)
 
 
 def differences(one: Any, other: Any, name: str) -> list[str]:
@@ -69,6 +74,9 @@ def differences(one: Any, other: Any, name: str) -> list[str]:
             for field in dataclasses.fields(one)
             for found in differences(getattr(one, field.name), getattr(other, field.name), f"{name}.{field.name}")
         ]
+    if isinstance(one, list) and len(one) == len(other):
+        pairs = enumerate(zip(one, other, strict=True))
+        return [found for number, pair in pairs for found in differences(*pair, f"{name}.{number}")]
     if isinstance(one, np.ndarray):
         return [] if one.dtype == other.dtype and np.array_equal(one, other) else [name]
     return [] if one == other else [name]
@@ -245,6 +253,52 @@ def stored_sample(name: str, folder: Path, side: str = "server", *, quick: bool 
     engine = engine_for(folder)
     source, decoded = engine.decode(engine.open(str(ROOT / "samples" / name / f"{side}.pcap.gz")), lambda _: None)
     return written(decoded, source, folder / f"{side}.parquet", quick=quick)
+
+
+def reported(capture: Path, path: Path, engine: str = "native") -> Path:
+    """The file that the report on one capture writes."""
+    with path.open("wb") as out:
+        api.inspect(capture, engine=engine).write_ops_parquet(out)
+    return path
+
+
+def segments_of(capture: Path, scratch: Path, engine: str = "native") -> list[Segments]:
+    """The sample that a report on two captures has of one of them, which may be stored."""
+    chosen = choose(engine, cache(lambda: find_tools(scratch)), scratch, rereads=False, segments=Wanted.SOME)
+    return chosen.decode(chosen.open(str(capture)), lambda _: None)[1].segments
+
+
+@pytest.mark.parametrize("side", ["server", "client"])
+def test_the_segments_that_two_captures_have_are_stored(side: str, tmp_path: Path) -> None:
+    """The other host's times were inferred from them before the file is written, and none of them is lost by that; nor
+    when what was stored is stored again. Who asks for none gets none."""
+    capture = ROOT / "samples" / "packet-loss" / f"{side}.pcap.gz"
+    wanted = segments_of(capture, tmp_path)
+    stored = reported(capture, tmp_path / "stored")
+    again = reported(stored, tmp_path / "again")
+    assert wanted
+    for path in (stored, again):
+        assert differences(wanted, segments_of(path, tmp_path), "segments") == []
+    assert read_side(open_source("", stored), lambda _: None)[1].segments == []
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
+def test_tshark_stores_no_segments(tmp_path: Path) -> None:
+    """Two captures that it decodes have none, whatever was read for the report on one of them."""
+    capture = ROOT / "samples" / "session-slots" / "server.pcap.gz"
+    assert segments_of(capture, tmp_path, "tshark") == []
+    assert segments_of(reported(capture, tmp_path / "stored", "tshark"), tmp_path) == []
+
+
+def test_segments_out_of_order_are_refused(tmp_path: Path) -> None:
+    """A file that was made so on purpose ends here: frames lead into tables."""
+    side = sample("session-slots").server
+    for frames in ([2, 1], [1, 1], [0, 1], [-5, 1]):
+        columns = {name: frames if name == "frame" else [0, 0] for name in Segments.columns()}
+        segments = [Segments.from_columns(columns)]
+        path = written(dataclasses.replace(side.decoded, segments=segments), side.source, tmp_path / "x.parquet")
+        assert "order of their frames" in refused(path)
 
 
 def test_two_clocks_in_a_capture_are_told_of_again(decoder: Decoder, tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 """A decoded capture -> a Parquet file with a row an op, and such a file -> the decoded capture, every field the same.
 
 The rows are what other programs read: in words what the numbers of an op stand for, and the columns of `Ops`, with null
-where they are null. All else (other messages, TCP, sessions, counts) lies between the last row and the footer, where
-readers of Parquet pass by: each table a Parquet file of its own, then one JSON value, compressed, with the rest and the
-places of the tables. The footer's key ``nfslat`` says where that is, and what version of this form it has.
+where they are null. All else (other messages, TCP and a sample of its segments, sessions, counts) lies between the last
+row and the footer, where readers of Parquet pass by: each table a Parquet file of its own, then one JSON value,
+compressed, with the rest and the places of the tables. The footer's key ``nfslat`` says where that is, and what version
+of this form it has.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from nfslat import __version__
 from nfslat.decode.arrow import Counted, as_numpy, coded, dictionary, options, plain, pyarrow, quick_options
 from nfslat.decode.capture import File, Source
 from nfslat.decode.packed import Columns, Tables, pack, unpack
+from nfslat.decode.segments import apart, joined, sampled
 from nfslat.errors import InputError
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NULL, op_name, program_name, version_name
+from nfslat.model.segments import Talks, Wanted
 
-SCHEMA = "nfslat.side/2"
+SCHEMA = "nfslat.side/3"
 _KEY = "nfslat"
 _STORED = " (stored)"  # behind the name of the engine that decoded the capture
 _ROW_GROUP = 1 << 17  # rows
@@ -64,6 +67,7 @@ def write_side(decoded: Decoded, source: Source, out: BinaryIO, *, command: str 
     rest = {
         "source": pack(Source, dataclasses.replace(source, files=files, stored=False), "source", tables),
         "decoded": pack(Decoded, decoded, "decoded", tables),
+        "talks": pack(Talks, joined(sampled(decoded.segments)), "talks", tables),
     }
     ops = tables.pop(_OPS)
     schema = _numbers(ops) if quick else _schema(decoded, ops)
@@ -219,10 +223,13 @@ def open_source(name: str, path: Path) -> Source:
     return Source(name, (file,), stored=True)
 
 
-def read_side(source: Source, progress: Callable[[int], None]) -> tuple[Source, Decoded]:
+def read_side(
+    source: Source, progress: Callable[[int], None], *, segments: Wanted = Wanted.NONE
+) -> tuple[Source, Decoded]:
     """What `write_side` was given, the engine marked as stored, the source under its new name.
 
-    `progress` is called now and then, and may raise to end it. Raises ``InputError`` where the file is damaged.
+    `progress` is called now and then, and may raise to end it. Of `segments` there is a sample at most. Raises
+    ``InputError`` where the file is damaged.
     """
     kept = _Kept(source.name, source.files[0].path)
     try:
@@ -235,12 +242,13 @@ def read_side(source: Source, progress: Callable[[int], None]) -> tuple[Source, 
         was: Source = unpack(Source, rest["source"], "source", table)
         decoded: Decoded = unpack(Decoded, rest["decoded"], "decoded", table)
         _check(decoded)
+        talks = apart(unpack(Talks, rest["talks"], "talks", table)) if segments is not Wanted.NONE else []
     except _PROBLEMS as problem:
         kept.refuse(f"is damaged, or was changed ({_one_line(problem)}); make it again with --ops-parquet", problem)
     files = tuple(dataclasses.replace(file, path=source.files[0].path) for file in was.files)
     return (
         dataclasses.replace(was, name=source.name, files=files, stored=True),
-        dataclasses.replace(decoded, engine=decoded.engine + _STORED),
+        dataclasses.replace(decoded, engine=decoded.engine + _STORED, segments=talks),
     )
 
 
