@@ -720,14 +720,18 @@ def _inferred(side: Side, work: Workspace, options: Options) -> Correlation | st
     if side.source.stored:
         return "it was decoded before, and its packets are not there; give the capture itself"
     is_tcp = any(ends.transport == "tcp" for ends in side.ops.connections)
-    if is_tcp and work.engine.segments is not Wanted.ALL:
+    is_second_pass = is_tcp and work.engine.segments is not Wanted.ALL
+    if is_second_pass:
         try:
             side.decoded.segments.extend(read_segments(side.source, work.engine.tools, lambda _: None))
         except NfslatError as problem:
             return f"its packets cannot be read again: {problem}"
     if is_tcp and not side.decoded.segments:
         return "it has more than 67,108,864 TCP segments; cut it with editcap -c"
-    return pipeline.infer_other(side, filters=options.filters, srt=options.srt)
+    inferred = pipeline.infer_other(side, filters=options.filters, srt=options.srt)
+    if is_second_pass:
+        side.decoded.segments.clear()  # of two captures this engine gives none, and what is stored is one of two
+    return inferred
 
 
 @contextlib.contextmanager

@@ -49,6 +49,7 @@ from nfslat.clock.theta import find_clock
 from nfslat.decode.capture import UNBOUNDED, Source
 from nfslat.decode.engine import Engine
 from nfslat.decode.host_clocks import moved, ran
+from nfslat.decode.segments import sampled
 from nfslat.decode.sides import Progress, decode, decode_up_to, of_one_clock
 from nfslat.decode.xid_gaps import missing_calls
 from nfslat.decompose import Parts, client_srt_ns, server_srt_ns
@@ -72,7 +73,7 @@ from nfslat.model.tables import I64, Bool, Matched
 from nfslat.outcomes.recovery import Recovery, recoveries
 from nfslat.outcomes.tries import Request, requests
 from nfslat.peer.acks import acks_of_both
-from nfslat.peer.own import OwnStamps, own_stamps, sampled
+from nfslat.peer.own import OwnStamps, own_stamps
 from nfslat.results import Analysis, Correlation, Order, Side, one_side
 from nfslat.select import (
     Filters,
@@ -141,8 +142,8 @@ def inspect(source: Source, engine: Engine, *, filters: Filters, progress: Progr
 
 
 def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
-    """One capture that `inspect` gave, compared with what its packets tell of the other host; or why they do not. Its
-    segments are taken out of it."""
+    """One capture that `inspect` gave, compared with what its packets tell of the other host; or why they do not.
+    Of its segments the sample is left in it that one of two captures has."""
     from nfslat.peer.decoded import dated_frames, decoded_of, matched_one_to_one
     from nfslat.peer.infer import clock_of, infer
 
@@ -150,8 +151,8 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
     taken_at = side.source.bundle.side if side.source.bundle else None  # else the packets tell
     sample = sampled(d.segments)
     found = infer(d.ops, ~d.ops.spread(is_reverse(d.ops)), d.segments, taken_at, dated_frames(d))
+    d.segments[:] = sample
     if isinstance(found, str):
-        d.segments.clear()
         give_back()
         return found
     source = dataclasses.replace(side.source, bundle=None)  # what it holds is of the host of the capture

@@ -32,7 +32,7 @@ class Differences:
     figures_of_others: str = ""  # sections in which only others do
 
 
-_SEGMENTS = "segments of TCP are not kept with operations, and tell of clocks, and of the time to the capture"
+_SEGMENTS = "segments of TCP are not kept for a fleet, and tell of clocks, and of the time to the capture"
 
 KNOWN = {
     "live": Differences(
@@ -53,7 +53,6 @@ KNOWN = {
         "audit notes pairs stack transport",
     ),
     "fleet": Differences(_SEGMENTS, figures="charges clock findings matched pictures"),
-    "stored": Differences(_SEGMENTS, figures="charges clock findings matched pictures"),
 }
 _NONE = Differences("")
 

@@ -47,17 +47,8 @@ def coded(rows: npt.NDArray[Any], labels: Dictionary, null: npt.NDArray[np.bool_
     return pa.DictionaryArray.from_arrays(pa.array(labels[0][rows], mask=null), labels[1])
 
 
-def plain(column: npt.NDArray[Any], kind: Any) -> Any:
-    """Numbers without null as a ``pyarrow.Array`` of that type, not copied.
-
-    ``pyarrow.array`` would import pandas, where there is one, which takes longer than most files.
-    """
-    pa = pyarrow()
-    return pa.Array.from_buffers(kind, len(column), [None, pa.py_buffer(np.ascontiguousarray(column))])
-
-
 def as_numpy(numbers: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """The same back again."""
+    """Numbers of a ``pyarrow.Array`` without null, not copied."""
     data = numbers.buffers()[1]
     whole = np.frombuffer(data, dtype) if data is not None else np.zeros(0, dtype)
     return whole[numbers.offset : numbers.offset + len(numbers)]
@@ -73,11 +64,6 @@ def options(schema: Any) -> dict[str, Any]:
         "column_encoding": {one.name: "DELTA_BINARY_PACKED" for one in schema if types.is_integer(one.type)},
         "write_page_checksum": True,
     }
-
-
-def quick_options() -> dict[str, Any]:
-    """The same for what is read again soon: larger, and written in a third of the time."""
-    return {"compression": "lz4", "use_dictionary": False, "write_statistics": False, "write_page_checksum": True}
 
 
 class Counted(io.RawIOBase):

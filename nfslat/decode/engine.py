@@ -52,7 +52,7 @@ def choose(
     where the native one is asked for and not there.
     """
     engine = _with_bundles(_decoder(name, tools, scratch, rereads=rereads, segments=segments, files=files), scratch)
-    return _with_stored(engine, rereads=rereads)
+    return _with_stored(engine, rereads=rereads, segments=segments)
 
 
 def _decoder(
@@ -114,7 +114,7 @@ def _with_bundles(engine: Engine, scratch: Path) -> Engine:
     return dataclasses.replace(engine, open=open_source, decode=decode)
 
 
-def _with_stored(engine: Engine, *, rereads: bool) -> Engine:
+def _with_stored(engine: Engine, *, rereads: bool, segments: Wanted) -> Engine:
     """`engine`, for files of `nfslat.decode.stored`, too."""
 
     def open_source(argument: str) -> Source:
@@ -138,7 +138,7 @@ def _with_stored(engine: Engine, *, rereads: bool) -> Engine:
             return engine.decode(source, progress)
         from nfslat.decode import stored  # noqa: PLC0415  (as above)
 
-        return stored.read_side(source, progress)
+        return stored.read_side(source, progress, segments=segments)
 
     def total(source: Source) -> int:
         return 0 if source.stored else engine.total(source)  # read at once

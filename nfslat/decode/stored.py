@@ -1,9 +1,10 @@
 """A decoded capture -> a Parquet file with a row an op, and such a file -> the decoded capture, every field the same.
 
 The rows are what other programs read: in words what the numbers of an op stand for, and the columns of `Ops`, with null
-where they are null. All else (other messages, TCP, sessions, counts) lies between the last row and the footer, where
-readers of Parquet pass by: each table a Parquet file of its own, then one JSON value, compressed, with the rest and the
-places of the tables. The footer's key ``nfslat`` says where that is, and what version of this form it has.
+where they are null. All else (other messages, TCP and a sample of its segments, sessions, counts) lies between the last
+row and the footer, where readers of Parquet pass by: each table a Parquet file of its own, then one JSON value,
+compressed, with the rest and the places of the tables. The footer's key ``nfslat`` says where that is, and what version
+of this form it has.
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ from typing import Any, BinaryIO, NoReturn
 import numpy as np
 
 from nfslat import __version__
-from nfslat.decode.arrow import Counted, as_numpy, coded, dictionary, options, plain, pyarrow, quick_options
+from nfslat.decode.arrow import Counted, as_numpy, coded, dictionary, options, pyarrow
 from nfslat.decode.capture import File, Source
 from nfslat.decode.packed import Columns, Tables, pack, unpack
+from nfslat.decode.segments import apart, joined, sampled
 from nfslat.errors import InputError
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NULL, op_name, program_name, version_name
+from nfslat.model.segments import Talks, Wanted
 
-SCHEMA = "nfslat.side/2"
+SCHEMA = "nfslat.side/3"
 _KEY = "nfslat"
 _STORED = " (stored)"  # behind the name of the engine that decoded the capture
 _ROW_GROUP = 1 << 17  # rows
 _UNITS = {"offset": "bytes", "size": "bytes", "t0": "ns", "t1": "ns", "t2": "ns", "t3": "ns"}
 _NEVER_NULL = ("xid", "flags")
 _OPS = "decoded.ops"
-_LENGTH = np.uint32  # of texts
 # What pyarrow, zlib, json and tables raise where bytes are not as they were.
 _PROBLEMS = (
     OSError,
@@ -50,11 +52,10 @@ _PROBLEMS = (
 # --- Writing ----------------------------------------------------------------------------------------------------------
 
 
-def write_side(decoded: Decoded, source: Source, out: BinaryIO, *, command: str = "", quick: bool = False) -> None:
+def write_side(decoded: Decoded, source: Source, out: BinaryIO, *, command: str = "") -> None:
     """Write one capture to a stream that need not be seekable; the same input gives the same bytes.
 
-    `quick`: a file of twice the size in a third of the time, without the columns in words. Raises ``UsageError`` where
-    pyarrow is not installed.
+    Raises ``UsageError`` where pyarrow is not installed.
     """
     pa, pq = pyarrow(), pyarrow("pyarrow.parquet")
     decoded = dataclasses.replace(decoded, engine=decoded.engine.removesuffix(_STORED))
@@ -64,22 +65,15 @@ def write_side(decoded: Decoded, source: Source, out: BinaryIO, *, command: str 
     rest = {
         "source": pack(Source, dataclasses.replace(source, files=files, stored=False), "source", tables),
         "decoded": pack(Decoded, decoded, "decoded", tables),
+        "talks": pack(Talks, joined(sampled(decoded.segments)), "talks", tables),
     }
     ops = tables.pop(_OPS)
-    schema = _numbers(ops) if quick else _schema(decoded, ops)
-    form = quick_options() if quick else options(schema)
-    with pa.PythonFile(Counted(out), mode="w") as sink, pq.ParquetWriter(sink, schema, **form) as writer:
-        if quick:
-            columns = [plain(np.asarray(ops[field.name]), field.type) for field in schema]
-            writer.write_table(pa.Table.from_arrays(columns, schema=schema), row_group_size=_ROW_GROUP)
-        else:
-            for batch in _batches(decoded, ops, schema):
-                writer.write_batch(batch, row_group_size=_ROW_GROUP)
-        form_of = _as_bytes if quick else _as_parquet
+    schema = _schema(decoded, ops)
+    with pa.PythonFile(Counted(out), mode="w") as sink, pq.ParquetWriter(sink, schema, **options(schema)) as writer:
+        for batch in _batches(decoded, ops, schema):
+            writer.write_batch(batch, row_group_size=_ROW_GROUP)
         rest["tables"] = {
-            name: [*_append(sink, form_of(columns)), *([_rows(columns)] if quick else [])]
-            for name, columns in tables.items()
-            if _rows(columns)
+            name: _append(sink, _as_parquet(columns)) for name, columns in tables.items() if _rows(columns)
         }
         text = json.dumps(rest, separators=(",", ":")).encode()
         about = {
@@ -109,45 +103,6 @@ def _as_parquet(columns: Columns) -> Any:
     out = pa.BufferOutputStream()
     pq.write_table(table, out, row_group_size=_ROW_GROUP, **options(table.schema))
     return out.getvalue()
-
-
-def _as_bytes(columns: Columns) -> bytes:
-    """One column behind the other; of texts their lengths, then the texts."""
-    parts: list[bytes] = []
-    for column in columns.values():
-        if isinstance(column, list):
-            parts += [np.array([len(item) for item in column], dtype=_LENGTH).tobytes(), *column]
-        else:
-            parts.append(column.astype(column.dtype.newbyteorder("<"), copy=False).tobytes())
-    return b"".join(parts)
-
-
-def _of_bytes(data: bytes, dtypes: dict[str, Any], rows: int) -> Columns:
-    """What `_as_bytes` was given. Raises ``ValueError`` where it is something else."""
-    out: Columns = {}
-    at = 0
-
-    def column(dtype: Any) -> Any:
-        nonlocal at
-        size = rows * np.dtype(dtype).itemsize
-        found = np.frombuffer(data[at : at + size], dtype=np.dtype(dtype).newbyteorder("<"))
-        at += size
-        if len(found) != rows:
-            raise ValueError("a table is too short")
-        return found.astype(dtype)
-
-    for name, dtype in dtypes.items():
-        if dtype is not None:
-            out[name] = column(dtype)
-            continue
-        items = []
-        for length in column(_LENGTH).tolist():
-            items.append(data[at : at + length])
-            at += length
-        out[name] = items
-    if at != len(data):
-        raise ValueError("a table has another length")
-    return out
 
 
 def _rows(columns: Columns) -> int:
@@ -219,10 +174,13 @@ def open_source(name: str, path: Path) -> Source:
     return Source(name, (file,), stored=True)
 
 
-def read_side(source: Source, progress: Callable[[int], None]) -> tuple[Source, Decoded]:
+def read_side(
+    source: Source, progress: Callable[[int], None], *, segments: Wanted = Wanted.NONE
+) -> tuple[Source, Decoded]:
     """What `write_side` was given, the engine marked as stored, the source under its new name.
 
-    `progress` is called now and then, and may raise to end it. Raises ``InputError`` where the file is damaged.
+    `progress` is called now and then, and may raise to end it. Of `segments` there is a sample at most. Raises
+    ``InputError`` where the file is damaged.
     """
     kept = _Kept(source.name, source.files[0].path)
     try:
@@ -235,12 +193,13 @@ def read_side(source: Source, progress: Callable[[int], None]) -> tuple[Source, 
         was: Source = unpack(Source, rest["source"], "source", table)
         decoded: Decoded = unpack(Decoded, rest["decoded"], "decoded", table)
         _check(decoded)
+        talks = apart(unpack(Talks, rest["talks"], "talks", table)) if segments is not Wanted.NONE else []
     except _PROBLEMS as problem:
         kept.refuse(f"is damaged, or was changed ({_one_line(problem)}); make it again with --ops-parquet", problem)
     files = tuple(dataclasses.replace(file, path=source.files[0].path) for file in was.files)
     return (
         dataclasses.replace(was, name=source.name, files=files, stored=True),
-        dataclasses.replace(decoded, engine=decoded.engine + _STORED),
+        dataclasses.replace(decoded, engine=decoded.engine + _STORED, segments=talks),
     )
 
 
@@ -293,9 +252,6 @@ class _Kept:
         """Those of another table; None where it has no rows."""
         if where is None:
             return {name: [] if dtype is None else np.zeros(0, dtype) for name, dtype in dtypes.items()}
-        if len(where) > 3:
-            *place, rows = where
-            return _of_bytes(bytes(self._read(*place)), dtypes, rows)
         data = pyarrow().BufferReader(self._read(*where))
         return _columns(pyarrow("pyarrow.parquet").ParquetFile(data, page_checksum_verification=True), dtypes)
 

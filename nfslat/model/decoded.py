@@ -87,7 +87,8 @@ class Decoded(Facts):
     details: Details = field(default_factory=no_details)
     reassembly: Reassembly | None = None  # what tshark was asked to do, where it was the engine
     directions: Directions | None = None  # two clocks in the file; all instants have been put on one
-    # Of each TCP connection, where they were asked for; taken out by what reads them, for they are large.
+    # Of each TCP connection, where they were asked for; taken out by what reads them, for they are large. Of what is
+    # stored, `nfslat.decode.stored` keeps a sample by itself.
     segments: list[Segments] = field(default_factory=list, metadata={IS_KEPT: False})
 
     @property

@@ -33,3 +33,12 @@ class Segments(Table):
     ack: I64  # position in the other direction; NULL without the flag, and where it cannot be
     ts_val: U32  # TSval of the timestamps option (RFC 7323); NULL32 without
     marks: U8
+
+
+@dataclass(frozen=True)
+class Talks:
+    """The segments of several connections, one connection behind the other, as they are stored; `rows` has how many
+    each of them has."""
+
+    segments: Segments
+    rows: tuple[int, ...]

@@ -30,7 +30,6 @@ _IN_FLIGHT = 256  # segments of the host, between the arrival of something and i
 # Captures with stamps of the host's kernel have not one that is late.
 _LATE, _LATE_SHARE = 5, 0.005
 _RARE = 0.001
-_SAMPLE, _WINDOW = 1 << 18, 1 << 14  # segments that are looked at where all are there, and frames in a row
 _STRETCHES, _FEWEST = 16, 16  # of time, and what has to be acknowledged in each
 _STEADY_NS = 60_000_000_000  # in a minute two clocks that are kept right part by less than 1 ms
 
@@ -67,12 +66,6 @@ class OwnStamps(NamedTuple):
             after = self.late_at_ns[np.minimum(behind, len(self.late_at_ns) - 1)]
             out |= np.minimum(np.abs(at - before), np.abs(after - at)) <= self.much_ns
         return out
-
-
-def sampled(talks: Sequence[Segments]) -> list[Segments]:
-    """Copies of segments from all over a capture, as many as `own_stamps` needs."""
-    every = -(-sum(map(len, talks)) // _SAMPLE)
-    return [part for one in talks if len(part := one.take(one.frame // _WINDOW % max(every, 1) == 0))]
 
 
 def own_stamps(ops: Ops, forward: Bool, talks: Sequence[Segments], side: str) -> OwnStamps | None:

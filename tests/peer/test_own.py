@@ -18,7 +18,7 @@ import nfslat
 from nfslat.decode.engine import choose
 from nfslat.model.segments import BACK, Segments, Wanted
 from nfslat.model.tables import I64, Ops
-from nfslat.peer.own import OwnStamps, own_stamps, sampled
+from nfslat.peer.own import OwnStamps, own_stamps
 from nfslat.select import is_reverse
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -250,17 +250,6 @@ def test_a_capture_that_stamps_late_is_named_by_itself(side: str, tmp_path: Path
     assert said.text.startswith(f"the {side}'s capture stamps packets late: ")
     assert report.verdict is not None
     assert f"the capture of the {side} stamps packets late" in report.verdict.reasons
-
-
-@pytest.mark.parametrize("count", [1, 1 << 10, 1 << 20])
-def test_a_sample_is_of_the_whole_capture(count: int) -> None:
-    """All of a short one; of a long one parts of each connection, from begin to end, with no more than is needed."""
-    frame = np.arange(1, count + 1)
-    columns = {name: np.zeros(count, dtype=np.int64) for name in Segments.columns()} | {"frame": frame}
-    half = Segments.from_columns(columns).take(frame % 2 == 0), Segments.from_columns(columns).take(frame % 2 == 1)
-    taken = np.sort(np.concatenate([one.frame for one in sampled([one for one in half if len(one)])]))
-    assert min(count, 1 << 17) <= len(taken) <= 1 << 18
-    assert taken[-1] >= count * 0.7
 
 
 @needs_native
