@@ -18,17 +18,16 @@ from pathlib import Path
 
 import pytest
 from captures import SHARED, needs_captures, needs_native
+from windowed import windowed
 
-from nfslat import __version__, api
+from nfslat import api
 from nfslat.answer import model
 from nfslat.cli.main import main
-from nfslat.decode.native import NAME
 from nfslat.decode.workspace import open_workspace
 from nfslat.errors import InputError
 from nfslat.live.told import Command
 from nfslat.live.watch import Watch
 from nfslat.model.units import NS_PER_S
-from nfslat.windows.run import Size, correlate
 
 pytestmark = needs_native
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
@@ -42,13 +41,6 @@ def _watch(server: str, client: str, seconds: float, *, keep_ns: int = _EVER_NS)
         watch = Watch(work.sources, work.engine.tools, round(seconds * NS_PER_S), keep_ns=keep_ns, ring_bytes=1 << 26)
         yield watch
         watch.close()
-
-
-def _in_windows(server: str, client: str, seconds: float) -> model.Report:
-    with open_workspace([server, client], engine="native", quiet=True) as work:
-        tool = model.Tool(__version__, NAME, "nfslat", "nfslat")
-        size = Size(round(seconds * NS_PER_S), 0)
-        return correlate(*work.sources, work.engine.tools, tool, size, may_swap=False)
 
 
 @needs_captures
@@ -71,9 +63,9 @@ def test_the_report_is_that_of_windows(name: str, seconds: float) -> None:
     with _watch(*pair, seconds) as watch:
         for _ in watch:
             pass
-        found = watch.report()
-        assert watch.report() == found  # and what is kept is as it was
-    wanted = _in_windows(*pair, seconds)
+        found = watch.report_of_figures()
+        assert watch.report_of_figures() == found  # and what is kept is as it was
+    wanted = windowed(*map(Path, pair), seconds, may_swap=False)
     a, b = wanted.matched, found.matched
     assert a is not None
     assert b is not None
@@ -103,12 +95,12 @@ def test_only_the_last_minutes_are_kept() -> None:
     with _watch(SERVER, CLIENT, 1.0, keep_ns=4 * NS_PER_S) as watch:
         ops = [stretch.row.ops for stretch in watch]
         with pytest.raises(InputError, match="nothing of that time"):
-            watch.report(_EVER_NS << 1)
+            watch.report_of_figures(_EVER_NS << 1)
     with _watch(SERVER, CLIENT, 1.0, keep_ns=4 * NS_PER_S) as watch:
         stretch = [one for _, one in zip(range(7), watch, strict=False)][-1]
         assert watch.span_ns == (stretch.pair.end_ns - 4 * NS_PER_S, stretch.pair.end_ns)
         for seconds in (4, 2, 1):
-            matched = watch.report(stretch.pair.end_ns - seconds * NS_PER_S).matched
+            matched = watch.report_of_figures(stretch.pair.end_ns - seconds * NS_PER_S).matched
             assert matched is not None
             assert matched.ops == sum(ops[7 - seconds : 7])
 
@@ -164,6 +156,17 @@ def test_moments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--exec: exit status 0" in said
     assert "not written: there were 1 within a day (--at-most)" in said
     assert said.count("met since") == 2
+
+
+def test_a_moment_whose_packets_are_gone(tmp_path: Path) -> None:
+    """Its report is on the figures that were kept, and says so; the same of one on all that is kept."""
+    out, at_end = tmp_path / "out", tmp_path / "report.json"
+    arguments = ["live", SERVER, CLIENT, "--interval", "1", "--out", str(out), "--ring", "100K"]
+    assert main([*arguments, "--when", "READ.p99>20ms for 4s", "--json-report", str(at_end)]) == 0
+    (folder,) = out.iterdir()
+    for path in (folder / "report.json", at_end):
+        notes = model.Report.from_json(path.read_text(), path.name).notes
+        assert sum("figures that were kept of stretches" in note for note in notes) == 1
 
 
 def test_a_command_that_hangs_is_ended() -> None:
