@@ -67,9 +67,9 @@ class Course:
         self._before: str | None = None  # what the stretch before named
 
     def is_news(self, row: Row) -> bool:
-        """Does a stretch name a cause that does not last yet?"""
+        """Does a stretch name a cause that does not last yet, or an event, each of which is one by itself?"""
         cause = _cause_of(row)
-        return cause is not None and not self._lasts(cause)
+        return cause is not None and (not self._lasts(cause) or _event_of(row) in _EVENTS)
 
     def is_mixed(self, row: Row) -> bool:
         """Does it name a cause for the first time while another one lasts? That one may end in it, and what is left of
@@ -168,17 +168,25 @@ def followed(
 
 
 def held_against_packets(stretch: Stretch, watch: Watched) -> Stretch:
-    """The same with the verdict of the report that a moment has which begins here: that on its packets, and on those
-    some seconds before and behind it. Where that finds no fault, none is named. Without all of the packets it stays
-    what it is."""
-    pair, row = stretch.pair, stretch.row
-    span_ns = watch.moment_ns(pair.begin_ns, pair.end_ns, stretch.report)
-    report = report_on_packets(partial(watch.write_packets, span_ns))
-    if report is None:
-        return stretch
+    """The same with the verdict of the report that a moment has which begins here, and which is on packets. Where that
+    finds no fault, none is named. Without all of the packets it stays what it is."""
+    pair, own = stretch.pair, stretch.row
+    tried = []
+    for span_ns in watch.moment_spans_ns(pair.begin_ns, pair.end_ns, stretch.report):
+        report = report_on_packets(partial(watch.write_packets, span_ns))
+        if report is None:
+            continue
+        tried.append(dataclasses.replace(stretch, row=_answered(own, report), of_packets=report, packets_ns=span_ns))
+        if _cause_of(tried[-1].row) == own.cause:
+            return tried[-1]
+    return tried[0] if tried else stretch
+
+
+def _answered(row: Row, report: Report) -> Row:
+    """A row of a fault, with what the report on packets says of that."""
     verdict = report.verdict
     if verdict is not None and verdict.outcome == "fault":
-        row = dataclasses.replace(
+        return dataclasses.replace(
             row,
             outcome=verdict.outcome,
             layer=verdict.layer,
@@ -186,8 +194,6 @@ def held_against_packets(stretch: Stretch, watch: Watched) -> Stretch:
             confidence=verdict.confidence,
             text=verdict.text,
         )
-    else:
-        other = "no verdict follows" if verdict is None else lowered(verdict.text)
-        text = f"By itself this stretch says: {lowered(row.text)} With the packets before and behind it: {other}"
-        row = dataclasses.replace(row, outcome="undecided", layer=None, cause=None, confidence="low", text=text)
-    return dataclasses.replace(stretch, row=row, of_packets=report)
+    other = "no verdict follows" if verdict is None else lowered(verdict.text)
+    text = f"By itself this stretch says: {lowered(row.text)} With the packets before and behind it: {other}"
+    return dataclasses.replace(row, outcome="undecided", layer=None, cause=None, confidence="low", text=text)

@@ -108,8 +108,7 @@ class Moments:
         """Packets at once, as long as they are held; the report on them beside the reading."""
         if self._folder is None:
             return
-        of_stretch = None if stretch is None else stretch.report
-        span_ns = self._watch.moment_ns(event.begin_ns, event.end_ns, of_stretch)
+        span_ns = self._span_ns(event, stretch)
         folder = self._folder / self._name(event)
         try:
             private_folder(self._folder)
@@ -125,6 +124,13 @@ class Moments:
             self._tell(f"no report is written: {problem}")
             return
         self._writing.append(self._writer.submit(_written, folder, part, captures, report, self._baseline))
+
+    def _span_ns(self, event: Event, stretch: Stretch | None) -> tuple[int, int]:
+        """Of a moment's packets: those that the stretch was held against, where it is all of the moment."""
+        if stretch is not None and stretch.packets_ns is not None and event.begin_ns >= stretch.pair.begin_ns:
+            return stretch.packets_ns
+        report = None if stretch is None else stretch.report
+        return self._watch.moment_spans_ns(event.begin_ns, event.end_ns, report)[0]
 
     def _without_packets(self, event: Event, stretch: Stretch | None) -> Report:
         """Of one stretch its own report says more than what is kept of it."""

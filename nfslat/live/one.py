@@ -23,7 +23,7 @@ from nfslat.errors import InputError
 from nfslat.kernels.memory import give_back
 from nfslat.live.held import Captures
 from nfslat.live.rows import SRT, row_of
-from nfslat.live.watch import PACKETS_BEHIND_NS, Stretch, lead_ns, report_of
+from nfslat.live.watch import LEAD_NS, PACKETS_BEHIND_NS, Stretch, report_of, slowest_op_ns
 from nfslat.model.segments import Wanted
 from nfslat.model.units import NS_PER_S
 from nfslat.results import Analysis, Correlation
@@ -133,10 +133,10 @@ class WatchOne:
         with tempfile.TemporaryDirectory(prefix="nfslat-") as folder:
             return self.write_packets(span_ns, Path(folder)).report()
 
-    def moment_ns(self, begin_ns: int, end_ns: int, report: Report | None) -> tuple[int, int]:
+    def moment_spans_ns(self, begin_ns: int, end_ns: int, report: Report | None) -> list[tuple[int, int]]:
         """With what goes before it and tells of the other host's clock."""
-        before_ns = max(lead_ns(report), self._before * self._width_ns)
-        return begin_ns - before_ns, end_ns + PACKETS_BEHIND_NS
+        before_ns = max(LEAD_NS + slowest_op_ns(report), self._before * self._width_ns)
+        return [(begin_ns - before_ns, end_ns + PACKETS_BEHIND_NS)]
 
     def write_packets(self, span_ns: tuple[int, int], folder: Path) -> Captures:
         """The capture of that time."""

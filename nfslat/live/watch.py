@@ -31,8 +31,8 @@ from nfslat.windows.pairs import Pair, pairs
 from nfslat.windows.whole import SIDES
 
 _SOON_NS = NS_PER_S  # when both decoders are replaced: neither has read so far
-_LEAD_NS = 2 * NS_PER_S  # of packets, before a moment began
-_MOST_LEAD_NS = 60 * NS_PER_S
+LEAD_NS = 2 * NS_PER_S  # of packets, before a moment began
+_MOST_EARLIER_NS = 60 * NS_PER_S  # they begin, for the sake of a slow operation
 PACKETS_BEHIND_NS = 2 * NS_PER_S  # what was called in a stretch has its reply by then, or is slow
 NOT_OF_PACKETS = (
     "this report is on figures that were kept of stretches of time: not all of their packets are held (--ring), and "
@@ -70,6 +70,7 @@ class Stretch:
     ended: tuple[Event, ...] = ()
     is_new: bool = False  # its cause: a report of better days has it not
     of_packets: Report | None = None  # on its packets and those before it, where the row was held against these
+    packets_ns: tuple[int, int] | None = None  # from when to when these were captured
     is_mixed: bool = False  # it names a cause for the first time while another one lasts, and may hold that one's end
 
     @property
@@ -108,8 +109,8 @@ class Watched(Protocol):
         """On the figures that are kept of stretches that ended after `begin_ns`, without packets. Raises
         ``InputError`` where there are none."""
 
-    def moment_ns(self, begin_ns: int, end_ns: int, report: Report | None) -> tuple[int, int]:
-        """The time of which packets tell what was in this one, of which `report` is."""
+    def moment_spans_ns(self, begin_ns: int, end_ns: int, report: Report | None) -> list[tuple[int, int]]:
+        """Times whose packets tell what was in this one, of which `report` is; the longest one first."""
 
     def write_packets(self, span_ns: tuple[int, int], folder: Path) -> Captures:
         """Those of a time that are held, as captures in a folder."""
@@ -212,9 +213,10 @@ class Watch:
         report = self._kept.report(begin_ns)
         return dataclasses.replace(report, notes=[*report.notes, NOT_OF_PACKETS])
 
-    def moment_ns(self, begin_ns: int, end_ns: int, report: Report | None) -> tuple[int, int]:
-        """From before the first call of what ended in this time, to when its last packets were captured."""
-        return begin_ns - lead_ns(report), end_ns + PACKETS_BEHIND_NS
+    def moment_spans_ns(self, begin_ns: int, end_ns: int, report: Report | None) -> list[tuple[int, int]]:
+        """With some seconds before and behind it; and without these, of which a short moment is too small a part."""
+        slowest_ns = slowest_op_ns(report)
+        return [(begin_ns - LEAD_NS - slowest_ns, end_ns + PACKETS_BEHIND_NS), (begin_ns - slowest_ns, end_ns)]
 
     def write_packets(self, span_ns: tuple[int, int], folder: Path) -> Captures:
         """Two captures, the server's on the client's clock: with them `nfslat` can be run as on any other two."""
@@ -251,8 +253,8 @@ def report_of(c: Analysis) -> Report:
     return pipeline.report(c, Tool(__version__, c.engine, "nfslat live", c.srt), Filters(), Known())
 
 
-def lead_ns(report: Report | None) -> int:
+def slowest_op_ns(report: Report | None) -> int:
     """What ended in a stretch was called before it, maybe long before: by how much packets have to begin earlier."""
     matched = None if report is None else report.matched
     total = None if matched is None else matched.total
-    return _LEAD_NS + (0 if total is None else min(round(total.client_ms.max * NS_PER_MS), _MOST_LEAD_NS))
+    return 0 if total is None else min(round(total.client_ms.max * NS_PER_MS), _MOST_EARLIER_NS)

@@ -234,9 +234,9 @@ class _Held:
     def __init__(self, paths: tuple[Path, ...], *, are_whole: bool) -> None:
         self._captures = Captures(paths, "", are_whole)
 
-    def moment_ns(self, begin_ns: int, end_ns: int, report: Report | None) -> tuple[int, int]:
+    def moment_spans_ns(self, begin_ns: int, end_ns: int, report: Report | None) -> list[tuple[int, int]]:
         del report
-        return begin_ns, end_ns
+        return [(begin_ns, end_ns)]
 
     def write_packets(self, span_ns: tuple[int, int], folder: Path) -> Captures:
         del span_ns, folder
