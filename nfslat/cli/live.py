@@ -238,7 +238,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             )
             stack.callback(one.watch.close)
             kept.append(one)
-            return handed_on(followed(timed(map(view.told, one.watch)), asked.baseline), one.moments)
+            return handed_on(followed(timed(map(view.told, one.watch)), asked.baseline, one.watch), one.moments)
 
         all_stretches = [watched(view) for view in feeds.views]
         live_moments.on_signal(options, kept)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from nfslat.answer.model import Report
 from nfslat.findings import catalogue
+from nfslat.findings.words import lowered
 from nfslat.live.baseline import Baseline
+from nfslat.live.held import report_on_packets
 from nfslat.live.rows import Row
-from nfslat.live.watch import Event, Stretch
+from nfslat.live.watch import Event, Stretch, Watched
 from nfslat.windows.pairs import Pair
 
 _OVER = 2  # stretches in a row without it: it has ended. After one it may go on
@@ -61,23 +64,55 @@ class Course:
     def __init__(self) -> None:
         """None is there."""
         self._causes: dict[str, _Named] = {}
+        self._before: str | None = None  # what the stretch before named
+
+    def is_news(self, row: Row) -> bool:
+        """Does a stretch name a cause that does not last yet, or an event, each of which is one by itself?"""
+        cause = _cause_of(row)
+        return cause is not None and (not self._lasts(cause) or _event_of(row) in _EVENTS)
+
+    def is_mixed(self, row: Row) -> bool:
+        """Does it name a cause for the first time while another one lasts? That one may end in it, and what is left of
+        it and what came after it may look like anything. An event is seen by itself, whatever else there is."""
+        cause = _cause_of(row)
+        if cause is None or self._lasts(cause) or cause == self._before or _event_of(row) in _EVENTS:
+            return False
+        return any(named.lasting.event is not None for named in self._causes.values())
 
     def add(self, pair: Pair, row: Row, report: Report | None = None) -> tuple[list[Event], list[Event]]:
-        """Those that began with a stretch, and those that ended."""
+        """What began with a stretch, and what ended."""
         if not row.ops or row.gap is not None:
             return [], []
-        now = row.cause if row.outcome == "fault" and row.confidence != "low" else None
+        now, is_mixed, is_over = _cause_of(row), self.is_mixed(row), _ends_in(row.cause, report)
+        self._before = now
         if now is not None:
             self._causes.setdefault(now, _Named(Lasting(now))).see(row, report)
         began, ended = [], []
         for cause, named in list(self._causes.items()):
-            if named.lasting.began(pair, holds=cause == now) and named.lasting.event is not None:
+            is_named = cause == now
+            if named.lasting.began(pair, holds=is_named and not is_mixed) and named.lasting.event is not None:
                 began.append(named.lasting.event)
-            over = named.lasting.ended(holds=cause == now, may_go_on=named.may_go_on(row, report))
+            over = named.lasting.ended(holds=is_named and not is_over, may_go_on=named.may_go_on(row, report))
             if over is not None:
                 ended.append(over)
                 del self._causes[cause]
         return began, ended
+
+    def _lasts(self, cause: str) -> bool:
+        named = self._causes.get(cause)
+        return named is not None and named.lasting.event is not None
+
+
+def _cause_of(row: Row) -> str | None:
+    """What a stretch names."""
+    is_judged = row.ops > 0 and row.gap is None
+    return row.cause if is_judged and row.outcome == "fault" and row.confidence != "low" else None
+
+
+def _ends_in(cause: str | None, report: Report | None) -> bool:
+    """Is a cause in an earlier part of the stretch alone, and the last one healthy?"""
+    phases = [] if report is None else report.phases
+    return bool(phases) and phases[-1].outcome == "no-fault" and any(phase.cause == cause for phase in phases[:-1])
 
 
 @dataclass
@@ -116,11 +151,49 @@ def _of_layer(layer: str | None, row: Row) -> float | None:
     return {"network": row.network_ms, "server": row.server_ms}.get(layer or "")
 
 
-def followed(stretches: Iterable[Stretch], baseline: Baseline | None = None) -> Iterator[Stretch]:
-    """The same, each with the causes that began and ended with it, and whether the baseline has its cause."""
+def followed(
+    stretches: Iterable[Stretch], baseline: Baseline | None = None, watch: Watched | None = None
+) -> Iterator[Stretch]:
+    """The same, each with the causes that began and ended with it, and whether the baseline has its cause. A cause that
+    is new is held against the packets that `watch` holds."""
     course = Course()
-    for stretch in stretches:
-        began, ended = course.add(stretch.pair, stretch.row, stretch.report)
+    for plain in stretches:
+        is_held_against = watch is not None and course.is_news(plain.row)
+        stretch = held_against_packets(plain, watch) if watch is not None and is_held_against else plain
+        is_mixed = course.is_mixed(stretch.row)
+        began, ended = course.add(stretch.pair, stretch.row, stretch.answer)
         is_new = baseline is not None and stretch.row.outcome == "fault" and baseline.is_new(stretch.row.cause)
-        yield dataclasses.replace(stretch, began=tuple(began), ended=tuple(ended), is_new=is_new)
-        del stretch
+        yield dataclasses.replace(stretch, began=tuple(began), ended=tuple(ended), is_new=is_new, is_mixed=is_mixed)
+        del plain, stretch
+
+
+def held_against_packets(stretch: Stretch, watch: Watched) -> Stretch:
+    """The same with the verdict of the report that a moment has which begins here, and which is on packets. Where that
+    finds no fault, none is named. Without all of the packets it stays what it is."""
+    pair, own = stretch.pair, stretch.row
+    tried = []
+    for span_ns in watch.moment_spans_ns(pair.begin_ns, pair.end_ns, stretch.report):
+        report = report_on_packets(partial(watch.write_packets, span_ns))
+        if report is None:
+            continue
+        tried.append(dataclasses.replace(stretch, row=_answered(own, report), of_packets=report, packets_ns=span_ns))
+        if _cause_of(tried[-1].row) == own.cause:
+            return tried[-1]
+    return tried[0] if tried else stretch
+
+
+def _answered(row: Row, report: Report) -> Row:
+    """A row of a fault, with what the report on packets says of that."""
+    verdict = report.verdict
+    if verdict is not None and verdict.outcome == "fault":
+        return dataclasses.replace(
+            row,
+            outcome=verdict.outcome,
+            layer=verdict.layer,
+            cause=verdict.cause,
+            confidence=verdict.confidence,
+            text=verdict.text,
+        )
+    other = "no verdict follows" if verdict is None else lowered(verdict.text)
+    text = f"By itself this stretch says: {lowered(row.text)} With the packets before and behind it: {other}"
+    return dataclasses.replace(row, outcome="undecided", layer=None, cause=None, confidence="low", text=text)

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 import shutil
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,20 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nfslat.answer.model import Report
-from nfslat.errors import InputError, PictureError, UsageError
+from nfslat.errors import InputError, NfslatError, PictureError, UsageError
 from nfslat.export.output import private_folder
 from nfslat.live.baseline import Baseline
 from nfslat.live.conditions import Condition
 from nfslat.live.course import Lasting
+from nfslat.live.held import Captures
 from nfslat.live.told import Command
-from nfslat.live.watch import Event, Stretch, Watched
-from nfslat.model.units import NS_PER_MS, NS_PER_S, iso
+from nfslat.live.watch import NOT_OF_PACKETS, Event, Stretch, Watched
+from nfslat.model.units import NS_PER_S, iso
 from nfslat.report import text
 from nfslat.report.html import page
 
 SCHEMA = "nfslat.moment/1"
-_LEAD_NS = 2 * NS_PER_S  # of packets, before it began
-_MOST_LEAD_NS = 60 * NS_PER_S
 _DAY_NS = 86_400 * NS_PER_S
 _WIDTH = 100
 
@@ -64,8 +64,9 @@ class Moments:
 
     def add(self, stretch: Stretch) -> None:
         """One more."""
+        row = dataclasses.replace(stretch.row, cause=None) if stretch.is_mixed else stretch.row
         for one in self._watched:
-            holds = one.condition.holds(stretch.row, stretch.report)
+            holds = one.condition.holds(row, stretch.report)
             if not stretch.row.ops or stretch.row.gap is not None:
                 continue
             if one.lasting.began(stretch.pair, holds=holds) and one.lasting.event is not None:
@@ -104,21 +105,38 @@ class Moments:
             self._command.tell(_told(condition, event, stretch, self._baseline, folder))
 
     def _write(self, event: Event, stretch: Stretch | None) -> None:
+        """Packets at once, as long as they are held; the report on them beside the reading."""
         if self._folder is None:
             return
-        report = None if stretch is None else stretch.report
+        span_ns = self._span_ns(event, stretch)
+        folder = self._folder / self._name(event)
         try:
-            # On one stretch its own says more than what is kept of it.
-            if report is None or stretch is None or event.begin_ns < stretch.pair.begin_ns:
-                report = self._watch.report(event.begin_ns)
-        except InputError as problem:
-            if report is None:
-                self._tell(f"no report is written: {problem}")
-                return
-        if self._baseline is not None:
-            report = self._baseline.told(report)
-        packets = self._watch.packets((event.begin_ns - _lead_ns(report), event.end_ns + _LEAD_NS), report)
-        self._writing.append(self._writer.submit(_written, self._folder / self._name(event), report, packets))
+            private_folder(self._folder)
+            part = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", suffix=".part", dir=self._folder))
+        except OSError as problem:
+            self._tell(f"{folder}: not written: {problem.strerror}")
+            return
+        try:
+            captures = self._watch.write_packets(span_ns, part)
+            report = None if captures.are_whole else self._without_packets(event, stretch)
+        except (OSError, InputError) as problem:
+            shutil.rmtree(part, ignore_errors=True)
+            self._tell(f"no report is written: {problem}")
+            return
+        self._writing.append(self._writer.submit(_written, folder, part, captures, report, self._baseline))
+
+    def _span_ns(self, event: Event, stretch: Stretch | None) -> tuple[int, int]:
+        """Of a moment's packets: those that the stretch was held against, where it is all of the moment."""
+        if stretch is not None and stretch.packets_ns is not None and event.begin_ns >= stretch.pair.begin_ns:
+            return stretch.packets_ns
+        report = None if stretch is None else stretch.report
+        return self._watch.moment_spans_ns(event.begin_ns, event.end_ns, report)[0]
+
+    def _without_packets(self, event: Event, stretch: Stretch | None) -> Report:
+        """Of one stretch its own report says more than what is kept of it."""
+        if stretch is not None and stretch.report is not None and event.begin_ns >= stretch.pair.begin_ns:
+            return dataclasses.replace(stretch.report, notes=[*stretch.report.notes, NOT_OF_PACKETS])
+        return self._watch.report_of_figures(event.begin_ns)
 
     def _name(self, event: Event) -> str:
         stamp = re.sub(r"[^0-9T]", "", iso(event.begin_ns)[:19])
@@ -134,32 +152,35 @@ class Moments:
             self._tell(said)
 
 
-def _lead_ns(report: Report) -> int:
-    """What ended in a stretch was called before it, maybe long before."""
-    total = None if report.matched is None else report.matched.total
-    return _LEAD_NS + (0 if total is None else min(round(total.client_ms.max * NS_PER_MS), _MOST_LEAD_NS))
-
-
-def _written(folder: Path, report: Report, packets: Callable[[Path], str]) -> str:
-    """What there is to say. A folder has its name when all of it is written."""
-    part = folder.with_name(f".{folder.name}.part")
+def _written(folder: Path, part: Path, captures: Captures, report: Report | None, baseline: Baseline | None) -> str:
+    """What there is to say. `part` gets the name of `folder` when all of it is written; `report`: the one to write
+    where there is none on all packets."""
     try:
-        private_folder(part)
-        said = packets(part)
-        (part / "report.txt").write_text(text.render(report, full=True, width=_WIDTH), encoding="utf-8")
-        with (part / "report.json").open("w", encoding="utf-8") as out:
-            report.write_json(out)
         try:
-            (part / "report.html").write_text(page.render(report), encoding="utf-8")
-        except (PictureError, UsageError) as problem:
-            said += f"; no page: {problem}"
-        place = next(one for one in _places(folder) if not one.exists())
+            report = captures.report(pictures=True) if report is None else report
+            words = f"report; {captures.words}{_write_report(part, report, baseline)}"
+        except NfslatError as problem:
+            words = f"no report: {problem}; {captures.words}"
+        place = next(place for place in _places(folder) if not place.exists())
         part.rename(place)
     except OSError as problem:
         return f"{folder}: not written: {problem.strerror}"
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    return f"{place}: report; {said}"
+    return f"{place}: {words}"
+
+
+def _write_report(folder: Path, report: Report, baseline: Baseline | None) -> str:
+    """In three forms; what there is to say of it."""
+    report = report if baseline is None else baseline.told(report)
+    (folder / "report.txt").write_text(text.render(report, full=True, width=_WIDTH), encoding="utf-8")
+    with (folder / "report.json").open("w", encoding="utf-8") as out:
+        report.write_json(out)
+    try:
+        (folder / "report.html").write_text(page.render(report), encoding="utf-8")
+    except (PictureError, UsageError) as problem:
+        return f"; no page: {problem}"
+    return ""
 
 
 def _places(folder: Path) -> Iterator[Path]:
@@ -171,7 +192,7 @@ def _places(folder: Path) -> Iterator[Path]:
 
 
 def _told(condition: Condition, event: Event, stretch: Stretch, baseline: Baseline | None, folder: str | None) -> str:
-    new = [] if baseline is None or stretch.report is None else baseline.new_in(stretch.report)
+    new = [] if baseline is None or stretch.answer is None else baseline.new_in(stretch.answer)
     return json.dumps(
         {
             "schema": SCHEMA,

@@ -13,24 +13,23 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from nfslat import __version__, pipeline
-from nfslat.answer.model import Report, Tool
+from nfslat import pipeline
+from nfslat.answer.model import Report
 from nfslat.decode.capture import Source
-from nfslat.decode.native import NAME
 from nfslat.decode.tools import Tools
 from nfslat.decode.windows import Window, Windows
 from nfslat.decode.workspace import open_workspace
 from nfslat.errors import InputError
 from nfslat.kernels.memory import give_back
+from nfslat.live.held import Captures
 from nfslat.live.rows import SRT, row_of
-from nfslat.live.watch import Stretch, report_of
+from nfslat.live.watch import LEAD_NS, PACKETS_BEHIND_NS, Stretch, report_of, slowest_op_ns
 from nfslat.model.segments import Wanted
 from nfslat.model.units import NS_PER_S
 from nfslat.results import Analysis, Correlation
 from nfslat.select import Filters
 from nfslat.windows.pairs import Pair
 
-_BEHIND_NS = 2 * NS_PER_S  # what was called in a stretch has its reply by then, or is slow
 _MOST_BEFORE = 16  # stretches
 
 
@@ -93,7 +92,7 @@ class WatchOne:
         """With as little of what went before as tells of the other host; or why nothing does."""
         said = ""
         while True:
-            found = self._of_packets((span_ns[0] - self._before * self._width_ns, span_ns[1] + _BEHIND_NS))
+            found = self._of_packets((span_ns[0] - self._before * self._width_ns, span_ns[1] + PACKETS_BEHIND_NS))
             if not isinstance(found, str):
                 return found
             said = said or found
@@ -122,26 +121,28 @@ class WatchOne:
         """On the clock of the capture."""
         return (self._spans[0][0], self._spans[-1][1]) if self._spans else None
 
-    def report(self, begin_ns: int | None = None) -> Report:
-        """On the packets of that time, as far as they are held. Raises ``InputError`` where nothing is inferred."""
+    def report(self) -> Report:
+        """On the packets of what is kept, as far as they are held. Raises ``InputError`` where nothing is kept."""
+        return self.report_of_figures()
+
+    def report_of_figures(self, begin_ns: int | None = None) -> Report:
+        """On packets, too: of one capture figures of stretches do not add up."""
         if not self._spans:
             raise InputError("nothing of that time is kept")
-        begin_ns = self._spans[0][0] if begin_ns is None else begin_ns
-        found = self._of_packets((begin_ns, self._spans[-1][1] + _BEHIND_NS))
-        if isinstance(found, str):
-            raise InputError(found)
-        tool = Tool(__version__, NAME, "nfslat live", SRT)
-        return dataclasses.replace(report_of(pipeline.analyse(found)), nfslat=tool)
+        span_ns = self._spans[0][0] if begin_ns is None else begin_ns, self._spans[-1][1] + PACKETS_BEHIND_NS
+        with tempfile.TemporaryDirectory(prefix="nfslat-") as folder:
+            return self.write_packets(span_ns, Path(folder)).report()
 
-    def packets(self, span_ns: tuple[int, int], report: Report) -> Callable[[Path], str]:
+    def moment_spans_ns(self, begin_ns: int, end_ns: int, report: Report | None) -> list[tuple[int, int]]:
+        """With what goes before it and tells of the other host's clock."""
+        before_ns = max(LEAD_NS + slowest_op_ns(report), self._before * self._width_ns)
+        return [(begin_ns - before_ns, end_ns + PACKETS_BEHIND_NS)]
+
+    def write_packets(self, span_ns: tuple[int, int], folder: Path) -> Captures:
         """The capture of that time."""
-        del report
-
-        def write(folder: Path) -> str:
-            written = self._windows.write_packets(folder / "capture.pcapng", span_ns, 0, "capture")
-            return f"{written.packets:,} packets"
-
-        return write
+        path = folder / "capture.pcapng"
+        written = self._windows.write_packets(path, span_ns, 0, "capture")
+        return Captures((path,), f"{written.packets:,} packets", written.packets > 0)
 
     def close(self) -> None:
         """No more is read."""

@@ -160,7 +160,7 @@ def words_of(whole: Whole) -> str:
 
 def _sentences(stretch: Stretch) -> int:
     """Of the verdict, those up to its cause: what may keep requests from the wire is said in front of that."""
-    verdict = None if stretch.report is None else stretch.report.verdict
+    verdict = None if stretch.answer is None else stretch.answer.verdict
     return 1 if verdict is None or verdict.share is None or not {*verdict.also[:1]} & {*SLOT_CODES} else 2
 
 

@@ -4,6 +4,7 @@ plain `nfslat` finds the same cause in it."""
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from datetime import datetime
 from pathlib import Path
@@ -19,8 +20,10 @@ from windowed import windowed
 from nfslat import api
 from nfslat.answer.model import Report
 from nfslat.cli.main import main
-from nfslat.live.course import Course, Lasting
+from nfslat.live.course import Course, Lasting, followed
+from nfslat.live.held import Captures
 from nfslat.live.rows import Row
+from nfslat.live.watch import Stretch, Watched
 from nfslat.model.units import NS_PER_S
 from nfslat.windows.pairs import Pair
 
@@ -60,16 +63,16 @@ def _rows(server: Path, client: Path, tmp_path: Path, *options: str) -> list[dic
 @needs_captures
 @pytest.mark.parametrize(("name", "cause"), _CAUSES)
 def test_it_is_named_when_it_begins_and_when_it_ends(name: str, cause: str, tmp_path: Path) -> None:
-    """Each within two stretches of time with operations; before and after it nothing is at fault. The packets of the
-    moment, read by plain `nfslat`, have the cause that live named."""
+    """Each within two stretches of time with operations; before and after it nothing is at fault. What live names, what
+    the moment's own report says, and what plain `nfslat` says of the moment's packets are the same."""
     out = tmp_path / "out"
     rows, spans = _live(tmp_path, [_HEALTHY, name, _HEALTHY], "--when", "fault", "--out", str(out))
+    _assert_all_say_the_same(rows, out)
     begin_ns, end_ns = spans[1]
-    # The last one has what the decoder held of a connection that died, too.
-    began = [(row, one) for row in rows[:-1] for one in row["began"]]
+    began = [(row, one) for row in rows for one in row["began"]]
     ((row, _),) = [(row, one) for row, one in began if one["what"] == cause]
     if cause == "reconnect":  # which is no state: the stretches behind it have none
-        assert [one for one in rows[:-1] if one["cause"] == cause] == [row]
+        assert [one for one in rows if one["cause"] == cause] == [row]
     assert all(begin_ns <= _ns(one["end"]) and _ns(one["begin"]) <= end_ns for _, one in began)
     busy = [one for one in rows if one["ops"] >= 20 and _ns(one["end"]) > _injected_ns(name, begin_ns)]
     assert row in busy[:3]  # the first one holds the border
@@ -78,17 +81,41 @@ def test_it_is_named_when_it_begins_and_when_it_ends(name: str, cause: str, tmp_
     assert after.index(last) < 2
     folders = sorted(out.iterdir())
     assert len(began) == 1
-    assert len(folders) == 1 + len(rows[-1]["began"])
+    assert len(folders) == 1
     files = {"client.pcapng", "report.html", "report.json", "report.txt", "server.pcapng"}
     assert {one.name for one in folders[0].iterdir()} == files
     found = api.correlate(folders[0] / "server.pcapng", folders[0] / "client.pcapng")
-    assert found.verdict is not None
-    assert found.verdict.cause == cause
-    verdict = json.loads((folders[0] / "report.json").read_text())["verdict"]
-    assert (verdict["cause"], verdict["text"]) == (cause, row["text"])
     clock = found.summary.clock
     assert clock is not None
     assert clock.theta_ms == pytest.approx(0.0, abs=1.0)
+
+
+@needs_captures
+@pytest.mark.long
+@pytest.mark.parametrize("seconds", ["3", "5", "10"])
+@pytest.mark.parametrize(("name", "cause"), _CAUSES)
+def test_stretches_of_other_lengths(seconds: str, name: str, cause: str, tmp_path: Path) -> None:
+    """Wherever stretches begin, the cause and no other one is named, and all that is said of a moment is the same."""
+    out = tmp_path / "out"
+    names = [_HEALTHY, name, _HEALTHY]
+    rows, _ = _live(tmp_path, names, "--interval", seconds, "--when", "fault", "--out", str(out))
+    assert [event["what"] for row in rows for event in row["began"]] == [cause]
+    _assert_all_say_the_same(rows, out)
+
+
+def _assert_all_say_the_same(rows: list[dict[str, Any]], out: Path) -> None:
+    """The stretch in which a cause began, the report of its moment, and plain `nfslat` on its packets; and
+    nothing begins in a stretch that holds the end of a cause."""
+    named = [row for row in rows if row["began"]]
+    for row, folder in zip(named, sorted(out.iterdir()), strict=True):
+        written = json.loads((folder / "report.json").read_text())
+        plain = api.correlate(folder / "server.pcapng", folder / "client.pcapng").figures
+        assert written["verdict"] == (None if plain.verdict is None else dataclasses.asdict(plain.verdict))
+        assert written["matched"]["ops"] == (plain.matched and plain.matched.ops)
+        assert (written["verdict"]["cause"], written["verdict"]["text"]) == (row["cause"], row["text"])
+        assert [event["what"] for event in row["began"]] == [row["cause"]]
+    last = {event["end"] for row in rows for event in row["ended"]}
+    assert not any(row["began"] for before, row in itertools.pairwise(rows) if before["end"] in last)
 
 
 @pytest.mark.parametrize(
@@ -172,16 +199,70 @@ def test_a_stretch_that_cannot_be_told_ends_no_cause_whose_layer_is_as_slow(
 ) -> None:
     """Two such stretches follow one in which it led with most of the time. A pause is over when it is not seen."""
     verdict = SimpleNamespace(share=0.9)
-    course, report = Course(), cast(Report, SimpleNamespace(verdict=verdict, findings=[]))
+    course, report = Course(), cast(Report, SimpleNamespace(verdict=verdict, findings=[], phases=[]))
     course.add(_stretch(0), _row(cause), report)
     ended = [over.what for at in (1, 2) for over in course.add(_stretch(at), _row(**after), report)[1]]
     assert ended == ([cause] if is_over else [])
 
 
+def test_a_stretch_in_which_a_cause_may_end_begins_none() -> None:
+    """While one lasts, another begins with the second stretch in a row that names it; a pause at once."""
+    course = Course()
+    assert [began.what for began in course.add(_stretch(0), _row("net-delay"))[0]] == ["net-delay"]
+    assert course.is_mixed(_row("server-slow-ops"))
+    assert course.add(_stretch(1), _row("server-slow-ops")) == ([], [])
+    assert [began.what for began in course.add(_stretch(2), _row("server-slow-ops"))[0]] == ["server-slow-ops"]
+    assert not course.is_mixed(_row("host-pause"))
+    assert [began.what for began in course.add(_stretch(3), _row("host-pause"))[0]] == ["host-pause"]
+
+
+def test_a_stretch_whose_later_part_is_healthy_is_the_first_one_without_the_cause() -> None:
+    """It still names the cause, which was there in its earlier part: one more without it, and the cause has ended."""
+    phases = [SimpleNamespace(cause="net-delay", outcome="fault"), SimpleNamespace(cause=None, outcome="no-fault")]
+    verdict = SimpleNamespace(share=0.9)
+    whole, parts = (cast(Report, SimpleNamespace(verdict=verdict, findings=[], phases=some)) for some in ([], phases))
+    course = Course()
+    assert course.add(_stretch(0), _row("net-delay"), whole)[1] == []
+    assert course.add(_stretch(1), _row("net-delay"), parts)[1] == []
+    (over,) = course.add(_stretch(2), _row(outcome="no-fault"), whole)[1]
+    assert (over.what, over.end_ns) == ("net-delay", 2 * NS_PER_S)
+
+
+class _Held:
+    """What holds the packets of one pair of captures, or not all of them."""
+
+    def __init__(self, paths: tuple[Path, ...], *, are_whole: bool) -> None:
+        self._captures = Captures(paths, "", are_whole)
+
+    def moment_spans_ns(self, begin_ns: int, end_ns: int, report: Report | None) -> list[tuple[int, int]]:
+        del report
+        return [(begin_ns, end_ns)]
+
+    def write_packets(self, span_ns: tuple[int, int], folder: Path) -> Captures:
+        del span_ns, folder
+        return self._captures
+
+
+@needs_captures
+@pytest.mark.parametrize(
+    ("name", "are_whole", "cause"),
+    [(_HEALTHY, True, None), ("lab/d_v3_netdelay5", True, "net-delay"), (_HEALTHY, False, "server-storage")],
+)
+def test_no_cause_begins_that_packets_deny(name: str, are_whole: bool, cause: str | None) -> None:
+    """A stretch says storage: on packets without a fault nothing is named, and on those of another cause that one; a
+    stretch whose packets are gone is all that there is to go by."""
+    stretch = Stretch(_stretch(0), _row("server-storage"), None, None)
+    watch = cast(Watched, _Held(_pair(name), are_whole=are_whole))
+    (stretch,) = followed([stretch], watch=watch)
+    assert [event.what for event in stretch.began] == ([] if cause is None else [cause])
+    assert stretch.row.cause == cause
+    assert stretch.row.outcome == ("undecided" if cause is None else "fault")
+
+
 def test_a_stretch_that_cannot_be_told_and_shows_the_cause_does_not_end_it() -> None:
     """Lost packets are seen in it, and how much of the time they make is not known."""
     seen = SimpleNamespace(code="net-loss", severity="warning")
-    course, report = Course(), cast(Report, SimpleNamespace(verdict=None, findings=[seen]))
+    course, report = Course(), cast(Report, SimpleNamespace(verdict=None, findings=[seen], phases=[]))
     course.add(_stretch(0), _row("net-loss"), report)
     assert all(course.add(_stretch(at), _row(), report) == ([], []) for at in (1, 2, 3))
     seen.severity = "info"

@@ -43,10 +43,6 @@ def _watch(server: str, client: str, seconds: float, *, keep_ns: int = _EVER_NS)
         watch.close()
 
 
-def _in_windows(server: str, client: str, seconds: float) -> model.Report:
-    return windowed(Path(server), Path(client), seconds, may_swap=False)
-
-
 @needs_captures
 @pytest.mark.parametrize(
     ("name", "seconds"),
@@ -67,9 +63,9 @@ def test_the_report_is_that_of_windows(name: str, seconds: float) -> None:
     with _watch(*pair, seconds) as watch:
         for _ in watch:
             pass
-        found = watch.report()
-        assert watch.report() == found  # and what is kept is as it was
-    wanted = _in_windows(*pair, seconds)
+        found = watch.report_of_figures()
+        assert watch.report_of_figures() == found  # and what is kept is as it was
+    wanted = windowed(*map(Path, pair), seconds, may_swap=False)
     a, b = wanted.matched, found.matched
     assert a is not None
     assert b is not None
@@ -99,12 +95,12 @@ def test_only_the_last_minutes_are_kept() -> None:
     with _watch(SERVER, CLIENT, 1.0, keep_ns=4 * NS_PER_S) as watch:
         ops = [stretch.row.ops for stretch in watch]
         with pytest.raises(InputError, match="nothing of that time"):
-            watch.report(_EVER_NS << 1)
+            watch.report_of_figures(_EVER_NS << 1)
     with _watch(SERVER, CLIENT, 1.0, keep_ns=4 * NS_PER_S) as watch:
         stretch = [one for _, one in zip(range(7), watch, strict=False)][-1]
         assert watch.span_ns == (stretch.pair.end_ns - 4 * NS_PER_S, stretch.pair.end_ns)
         for seconds in (4, 2, 1):
-            matched = watch.report(stretch.pair.end_ns - seconds * NS_PER_S).matched
+            matched = watch.report_of_figures(stretch.pair.end_ns - seconds * NS_PER_S).matched
             assert matched is not None
             assert matched.ops == sum(ops[7 - seconds : 7])
 
@@ -160,6 +156,19 @@ def test_moments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--exec: exit status 0" in said
     assert "not written: there were 1 within a day (--at-most)" in said
     assert said.count("met since") == 2
+
+
+@needs_captures
+def test_a_moment_whose_packets_are_gone(tmp_path: Path) -> None:
+    """Its report is on the figures that were kept, and says so; the same of one on all that is kept."""
+    out, at_end = tmp_path / "out", tmp_path / "report.json"
+    pair = [str(SHARED / "lab" / "d4_v3_loss2_full" / f"{side}.pcap.gz") for side in ("server", "client")]
+    arguments = ["live", *pair, "--interval", "1", "--out", str(out), "--ring", "1K"]
+    assert main([*arguments, "--when", "ops/s>0 for 6s", "--json-report", str(at_end)]) == 0
+    (folder,) = out.iterdir()
+    for path in (folder / "report.json", at_end):
+        notes = model.Report.from_json(path.read_text(), path.name).notes
+        assert sum("figures that were kept of stretches" in note for note in notes) == 1
 
 
 def test_a_command_that_hangs_is_ended() -> None:
