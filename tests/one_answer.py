@@ -38,6 +38,7 @@ Json = dict[str, Any]
 
 _SAMPLES = Path(__file__).parents[1] / "samples"
 _EVER_S = 1e9
+_RING_BYTES = 1 << 30
 _REL = 1e-9  # floats differ by the order in which they are summed
 
 
@@ -101,10 +102,11 @@ def _read_in_blocks(pair: Pair, block_ops: int) -> Json:
         return _figures(api.correlate(pair.server, pair.client))
 
 
-def _live(pair: Pair, stretch_s: int) -> Json:
-    """What `nfslat live` keeps of all stretches."""
+def _live(pair: Pair, stretch_s: int, ring_bytes: int = 0) -> Json:
+    """What `nfslat live` keeps of all stretches; with a ring, of which it holds all packets."""
     with open_workspace([pair.server, pair.client], engine="native", quiet=True) as work:
-        watch = Watch(work.sources, work.engine.tools, stretch_s * NS_PER_S, keep_ns=round(_EVER_S) * NS_PER_S)
+        ever_ns = round(_EVER_S) * NS_PER_S
+        watch = Watch(work.sources, work.engine.tools, stretch_s * NS_PER_S, keep_ns=ever_ns, ring_bytes=ring_bytes)
         try:
             for _ in watch:
                 pass
@@ -185,6 +187,7 @@ MODES = {
     "halves": Mode(lambda pair: _blocks(pair, 2)),
     "sevenths": Mode(lambda pair: _blocks(pair, 7)),
     "live": Mode(lambda pair: _live(pair, 10), may_lack=True),
+    "live-ring": Mode(lambda pair: _live(pair, 2, _RING_BYTES), only_answer=True),
     "live-2s": Mode(lambda pair: _live(pair, 2), may_lack=True),
     "fleet": Mode(_fleet),
     "stored": Mode(_stored, apart=("nfslat.engine", "captures.*.path")),

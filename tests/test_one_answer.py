@@ -32,27 +32,27 @@ class Differences:
     figures_of_others: str = ""  # sections in which only others do
 
 
+_STRETCHES = "where packets are no longer held, stretches are judged one by one, and verdicts are combined"
 _SEGMENTS = "segments of TCP are not kept for a fleet, and tell of clocks, and of the time to the capture"
 
 KNOWN = {
     "live": Differences(
-        "stretches are windows, and verdicts are combined",
+        _STRETCHES,
         "lab/d3_v3_loss1 lab/g_clock_step3s lab2/cached_client lab2/half_threads lab2/oltp_think_healthy "
-        "lab2/tail_disk lab3/h2_threads6_two_conns lab3/half_disk_threads4 lab3/half_net lab3/lock_2c_v41 "
-        "lab3/snapshot_1500ms_cut512 lab3/snapshot_1500ms_full lab3/t16_2_16_meta_full parts/threads3_for_a_part",
+        "lab2/tail_disk lab3/half_disk_threads4 lab3/half_net lab3/lock_2c_v41 lab3/snapshot_1500ms_cut512 "
+        "lab3/snapshot_1500ms_full lab3/t16_2_16_meta_full",
         "captures charges clock findings inflight matched outcomes phases raw verdict",
         "audit notes pairs stack transport",
     ),
     "live-2s": Differences(
-        "stretches are windows, and verdicts are combined",
+        _STRETCHES,
         "lab/b4_v3_rpc_retransmit lab/f_v42_nfsd_threads2 lab/j_v3_client_stall lab2/disk_stalls lab2/half_threads "
-        "lab2/oltp_think_healthy lab2/tail_disk lab3/h2_threads6_two_conns lab3/half_disk_threads4 lab3/half_net "
-        "lab3/lock_2c_v41 lab3/snapshot_1500ms_cut512 lab3/sslots4_lan lab3/t16_2_16_meta_full "
-        "parts/threads3_for_a_part",
+        "lab2/oltp_think_healthy lab2/tail_disk lab3/half_disk_threads4 lab3/half_net lab3/lock_2c_v41 "
+        "lab3/snapshot_1500ms_cut512 lab3/sslots4_lan lab3/t16_2_16_meta_full",
         "captures charges clock findings inflight matched outcomes phases raw verdict",
         "audit notes pairs stack transport",
     ),
-    "fleet": Differences(_SEGMENTS, figures="charges clock findings matched pictures"),
+    "fleet": Differences(f"{_SEGMENTS}; it has no pictures", figures="charges clock findings matched pictures"),
 }
 _NONE = Differences("")
 
