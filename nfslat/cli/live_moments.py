@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--ring",
         type=_a_size,
         metavar="SIZE",
-        help="keep so many bytes of the newest packets in memory (256M; for several clients with --out only)",
+        help="keep so many bytes of the newest packets in memory (256M; for each of several clients)",
     )
     group.add_argument("--html", metavar="FILE", help="at the end, write the report on what is kept as a page")
     group.add_argument("--json-report", metavar="FILE", help="the same as JSON, as nfslat --json writes it")
@@ -116,9 +116,7 @@ def opened(
     from nfslat.model.units import NS_PER_S
 
     options = asked.options
-    # What is named is held against packets. Several clients would hold the server's as many times.
-    wants_packets = options.out is not None or client is None
-    ring_bytes = options.ring or (_RING if wants_packets else 0)
+    ring_bytes = options.ring or _RING  # what is named is held against packets
     width_ns, keep_ns = (round(one * NS_PER_S) for one in (options.interval, options.keep))
     is_asked = [False]
     moments: list[Moments] = []

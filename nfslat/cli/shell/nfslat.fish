@@ -277,7 +277,7 @@ complete -c nfslat -n '_shtab_nfslat_using live' -l out -xka "(__fish_complete_d
 complete -c nfslat -n '_shtab_nfslat_using live' -l at-most -x -d 'so many moments in 24 hours (10)'
 complete -c nfslat -n '_shtab_nfslat_using live' -l exec -x -d 'run it in a shell for each moment, with the verdict as JSON on standard input'
 complete -c nfslat -n '_shtab_nfslat_using live' -l keep -x -d 'keep figures of so long for a report (10m)'
-complete -c nfslat -n '_shtab_nfslat_using live' -l ring -x -d 'keep so many bytes of the newest packets in memory (256M; for several clients with --out only)'
+complete -c nfslat -n '_shtab_nfslat_using live' -l ring -x -d 'keep so many bytes of the newest packets in memory (256M; for each of several clients)'
 complete -c nfslat -n '_shtab_nfslat_using live' -l html -xka "(__fish_complete_path (commandline -ct))" -d 'at the end, write the report on what is kept as a page'
 complete -c nfslat -n '_shtab_nfslat_using live' -l json-report -xka "(__fish_complete_path (commandline -ct))" -d 'the same as JSON, as nfslat --json writes it'
 complete -c nfslat -n '_shtab_nfslat_using live' -l baseline -x -d 'say what is new since this report (JSON)'
