@@ -126,14 +126,14 @@ class Moments:
         self._writing.append(self._writer.submit(_written, folder, part, captures, report, self._baseline))
 
     def _span_ns(self, event: Event, stretch: Stretch | None) -> tuple[int, int]:
-        """Of a moment's packets: those that the stretch was held against, where it is all of the moment."""
+        """Packets of a moment: those that the stretch was held against, where it is all of the moment."""
         if stretch is not None and stretch.packets_ns is not None and event.begin_ns >= stretch.pair.begin_ns:
             return stretch.packets_ns
         report = None if stretch is None else stretch.report
         return self._watch.moment_spans_ns(event.begin_ns, event.end_ns, report)[0]
 
     def _without_packets(self, event: Event, stretch: Stretch | None) -> Report:
-        """Of one stretch its own report says more than what is kept of it."""
+        """Its own report says more of one stretch than what is kept of it."""
         if stretch is not None and stretch.report is not None and event.begin_ns >= stretch.pair.begin_ns:
             return dataclasses.replace(stretch.report, notes=[*stretch.report.notes, NOT_OF_PACKETS])
         return self._watch.report_of_figures(event.begin_ns)

@@ -113,7 +113,7 @@ class Watched(Protocol):
         """Times whose packets tell what was in this one, of which `report` is; the longest one first."""
 
     def write_packets(self, span_ns: tuple[int, int], folder: Path) -> Captures:
-        """Those of a time that are held, as captures in a folder."""
+        """Write the packets of a time that are held, as captures in a folder."""
 
     def close(self) -> None:
         """No more is read."""

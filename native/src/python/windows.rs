@@ -14,8 +14,8 @@ use super::{File, Job, failure, of_files, open};
 use crate::apart::Turns;
 use crate::capture::{self, Error};
 use crate::compound::Ranks;
-use crate::ring::{Ring, Written};
 use crate::decoder::{Decoder, Wanted};
+use crate::ring::{Ring, Written};
 use crate::windows::{Live, Size, Window, decode_windows};
 
 enum Told {

@@ -10,13 +10,14 @@ use crate::testing::*;
 const MS: i64 = 1_000_000;
 
 /// Frames, each so many ms after the one before, which may be less than nothing.
-fn windows(frames: &[Vec<u8>], gaps: &[i64], width_ns: i64) -> (Vec<Window>, Decoder) {
+fn windows(frames: &[Vec<u8>], gaps: &[i64], width_ns: i64, least_ops: usize) -> (Vec<Window>, Decoder) {
     let mut found = Vec::new();
     let hand = |window| {
         found.push(window);
         true
     };
-    let mut windows = Windows::new(Decoder::new(ranks().clone()), width_ns, Size::default(), None, hand);
+    let size = Size { first_ops: least_ops, least_ops };
+    let mut windows = Windows::new(Decoder::new(ranks().clone()), width_ns, size, None, hand);
     let mut t_ns = 1_000_000 * MS;
     for (frame, gap) in frames.iter().zip(gaps.iter().cycle()) {
         t_ns += gap * MS;
@@ -30,11 +31,16 @@ fn windows(frames: &[Vec<u8>], gaps: &[i64], width_ns: i64) -> (Vec<Window>, Dec
 proptest! {
     #![proptest_config(cases(500))]
 
-    /// However packets are spread over time, and wherever they are cut: messages and packets add up, rows lead to rows
+    /// However packets are spread over time, wherever they are cut, and however many ops a window needs: messages and packets add up, rows lead to rows
     /// that are there, and what ended in a window did so before its end.
     #[test]
-    fn sums(frames in any_frames(), gaps in prop::collection::vec(-900i64..4000, 1..40), width in 1i64..5000) {
-        let (found, decoder) = windows(&frames, &gaps, width * MS);
+    fn sums(
+        frames in any_frames(),
+        gaps in prop::collection::vec(-900i64..4000, 1..40),
+        width in 1i64..5000,
+        least_ops in prop_oneof![Just(0usize), 1..8usize],
+    ) {
+        let (found, decoder) = windows(&frames, &gaps, width * MS, least_ops);
         let sum = |of: fn(&Contents) -> u64| found.iter().map(|window| of(&window.contents)).sum::<u64>();
         prop_assert_eq!(sum(|one| one.counts.kinds.iter().sum()), frames.len() as u64);
         let rows = sum(|one| 2 * one.pairing.ops.t0.len() as u64 + one.pairing.loose.op.len() as u64);
@@ -61,7 +67,7 @@ proptest! {
 fn gaps() {
     let op = |host: u8| [tcp((host, 700), SERVER).data(&record(&read(1, 0, 512))).frame(), vec![0; 60]];
     let frames: Vec<_> = (10..14).flat_map(op).collect();
-    let (found, _) = windows(&frames, &[0, 3_000_000_000_000, -3_000_000_000_000], 1000 * MS);
+    let (found, _) = windows(&frames, &[0, 3_000_000_000_000, -3_000_000_000_000], 1000 * MS, 0);
     assert!(found.len() < 12, "{}", found.len());
     assert_eq!(found.iter().map(|one| one.contents.pairing.loose.op.len()).sum::<usize>(), 4);
 }
@@ -89,7 +95,8 @@ fn a_decoder_is_replaced() {
         true
     };
     let live = Arc::new(Live::new(1 << 20));
-    let mut windows = Windows::new(Decoder::new(ranks().clone()), 1000 * MS, Size::default(), Some(Arc::clone(&live)), hand);
+    let mut windows =
+        Windows::new(Decoder::new(ranks().clone()), 1000 * MS, Size::default(), Some(Arc::clone(&live)), hand);
     let frame = [0; 60];
     for number in 0..100 {
         let packet = Packet { t_ns: number * 100 * MS, link: 1, captured: &frame, wire_len: 60, interface: 0, id: 0 };
