@@ -34,7 +34,12 @@ def decode(source: Source, engine: Engine, progress: Progress, *, all_programs: 
         progress(amount - seen)
         seen = amount
 
-    source, decoded = engine.decode(source, more)
+    return _checked(engine.decode(source, more), engine, all_programs=all_programs)
+
+
+def _checked(read: Read, engine: Engine, *, all_programs: bool) -> Read:
+    """On one clock. Raises ``InputError`` as `decode` does."""
+    source, decoded = read
     if not (all_programs and has_other_calls(decoded)):
         refuse_without_nfs(source, decoded, engine.tools)
     return source, of_one_clock(decoded)
@@ -73,20 +78,15 @@ def decode_up_to(
     blocks = blocks_of(server), blocks_of(client)
     try:
         _hold(blocks, most_ops, progress)
-        if not all(side.is_over for side in blocks):
-            raise TooManyOpsError(blocks, blocks_of)
-        sides = [side.whole() for side in blocks]
-    except TooManyOpsError:
-        raise
+        sides = [side.whole() for side in blocks] if all(side.is_over for side in blocks) else None
     except BaseException:
         for side in blocks:
             side.close()
         raise
-    for source, decoded in sides:
-        if not (all_programs and has_other_calls(decoded)):
-            refuse_without_nfs(source, decoded, engine.tools)
-    (server, of_server), (client, of_client) = sides
-    return (server, of_one_clock(of_server)), (client, of_one_clock(of_client))
+    if sides is None:
+        raise TooManyOpsError(blocks, blocks_of)
+    of_server, of_client = (_checked(side, engine, all_programs=all_programs) for side in sides)
+    return of_server, of_client
 
 
 def _hold(blocks: Sequence[Blocks], most_ops: int, progress: Progress) -> None:
