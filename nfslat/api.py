@@ -40,6 +40,7 @@ from nfslat.evidence.known import Known, parse_known
 from nfslat.evidence.outside import Files, Outside, gather, with_bundled
 from nfslat.figures.objectives import Slo, parse_slo
 from nfslat.figures.whatif import Asked, parse_asked
+from nfslat.match.overlap import NothingAnsweredError
 from nfslat.model.segments import Wanted
 from nfslat.names.text import checked_encoding
 from nfslat.results import Analysis, Correlation, Side
@@ -604,6 +605,8 @@ def run(
                 both = _correlate(work, options, most_ops)
             except TooManyOpsError as more:
                 return _in_stretches(more, work, options, sinks())
+            except NothingAnsweredError as nothing:
+                return _without_answers(captures[1], options, nothing)
             if both.server.source.bundle or both.client.source.bundle:
                 outside = with_bundled(options.outside or Outside(options.known, options.sessions), both)
                 options = dataclasses.replace(options, outside=outside)
@@ -618,6 +621,18 @@ def run(
         outside = with_bundled(options.outside or Outside(options.known, options.sessions), found)
         options = dataclasses.replace(options, outside=outside)
     return Report(found, options)
+
+
+def _without_answers(client: str, options: Options, nothing: NothingAnsweredError) -> Report:
+    """What the client's capture says by itself, where calls wait in it. Raises `nothing` where none does."""
+    from nfslat import pipeline
+    from nfslat.decode.workspace import open_workspace
+
+    if options.filters.all_programs:
+        raise nothing
+    with open_workspace([client], engine=options.engine, quiet=True) as work:
+        side = pipeline.inspect(work.sources[0], work.engine, filters=options.filters, progress=work.progress)
+    return Report(side, options, why_alone="no call has its reply in either capture, and this is the client's")
 
 
 def _of_all_at_once(work: Workspace) -> Progress:

@@ -87,6 +87,7 @@ from nfslat.select import (
     select,
     select_both,
 )
+from nfslat.tally.unanswered import in_flight_at_end
 from nfslat.wire.charges.analysis import Charged, charge
 from nfslat.wire.resends import Waits, retrans_waits_ns
 from nfslat.wire.round_trip import half_trips_ns
@@ -296,6 +297,10 @@ def analyse(
     waits = retrans_waits_ns(server.decoded, client.decoded, found.matched, found.clock)
     charges = None
     at_server, at_client = (one_side(side, missing[name]) for name, side in (("server", server), ("client", client)))
+    if not of_a_stretch:
+        at_server, at_client = (
+            end._replace(waiting=in_flight_at_end(side)) for end, side in ((at_server, server), (at_client, client))
+        )
     if len(found.matched):
         pairs = host_pairs(server.ops, client.ops, found.matched)
         of_a_stretch = of_a_stretch or found.client.span_ns is not None
@@ -383,6 +388,7 @@ def report(
     from nfslat.tally.hangs import HangTally
     from nfslat.tally.outcomes import OutcomeTally
     from nfslat.tally.transport import TransportTally
+    from nfslat.tally.unanswered import UnansweredTally
     from nfslat.tally.unseen import UnseenTally
 
     sides = c.measured
@@ -398,7 +404,9 @@ def report(
         audit, clock = (late_notes(c), None) if one else (pair_notes(c), ClockTally.of(c.clock).rows())
         transport = None if one else TransportTally.of(c).rows()
         hangs, layers = HangTally.of(one or c, filters).rows(), stack(known, c)
-        hanging, objectives = findings_of_hangs(hangs), objectives_of(c, known, slo)
+        waits = UnansweredTally.of(one or c, filters).rows()
+        hanging = findings_of_hangs(hangs, waits, c.client_srt_ns)
+        objectives = objectives_of(c, known, slo, waits or ())
         judged = judge(c, known, matched, inflight, transport, hanging, objectives)
         causes, verdict, facts = (judged.causes, judged.verdict, judged.facts) if judged else ([], None, None)
         of_clock = [] if clock is None else clock_findings(clock)
@@ -424,6 +432,7 @@ def report(
             audit=audit,
             transport=transport,
             hangs=hangs,
+            unanswered=waits,
             charges=[] if brief else ChargeTally.of(c).rows(),
             inflight=inflight,
             called={} if brief else _called(sides, filters),
@@ -589,12 +598,17 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
     from nfslat.figures.findings import findings_of_hangs, findings_of_one
     from nfslat.figures.inflight import inflight_of_one
+    from nfslat.findings.verdict import verdict_of_hang
     from nfslat.tally.hangs import HangTally
     from nfslat.tally.outcomes import OutcomeTally
+    from nfslat.tally.unanswered import UnansweredTally
     from nfslat.tally.unseen import UnseenTally
 
     missing, hangs = missing_calls(side.decoded), HangTally.of(side, filters).rows()
-    at_server = at_client = one_side(side, missing)
+    unanswered = UnansweredTally.of(side, filters).rows()
+    forward = side.forward
+    hanging = findings_of_hangs(hangs, unanswered, side.ops.t3[forward] - side.ops.t0[forward])
+    at_server = at_client = one_side(side, missing)._replace(waiting=in_flight_at_end(side))
     if len(rows := np.flatnonzero(side.forward).astype(np.int32)):
         servers = host_pairs(side.ops, side.ops, Matched(rows, rows)).servers
         at_server = _at_first(at_server, [(one,) for one in servers], at_server.compared)
@@ -607,10 +621,12 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
         selection=selection_of({"capture": side}, filters),
         notes=[f"nothing is inferred of the other host: {why_alone}"] if why_alone else [],
         hangs=hangs,
+        unanswered=unanswered,
         inflight=inflight_of_one(side, in_flight(at_server, at_client)),
         called=_called({"capture": side}, filters),
         outcomes=OutcomeTally.of({"capture": side}, side, tried, recovered).rows(),
-        findings=[one.as_finding() for one in (*findings_of_hangs(hangs), *findings_of_one(side, tried, recovered))],
+        findings=[one.as_finding() for one in (*hanging, *findings_of_one(side, tried, recovered))],
+        verdict=verdict_of_hang(hanging),
     )
 
 

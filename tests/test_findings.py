@@ -28,6 +28,7 @@ from nfslat.answer.model import (
     ServerInFlight,
     SessionInFlight,
     Summary,
+    Unanswered,
 )
 from nfslat.evidence.records import Database, DatabaseTime, HostLoad, Mount, Setting, Snapshot, Xprt
 from nfslat.figures.findings import data_bytes
@@ -256,6 +257,18 @@ def hangs(awaits: str, **more: Any) -> Facts:
 
 
 HANG_SHUT, HANG_UNACKED = hangs("window"), hangs("ack", compared=7, arrived=0, acked=False)
+UNANSWERED = Facts(
+    Layers(0.2, 0.8),
+    ops=40,
+    unanswered=[
+        Unanswered(
+            capture="client", program="NFS", version="3", op="READ", client="10.0.0.1:700", server="10.0.0.2:2049",
+            calls=3, since="2026-02-03T14:15:16.000000000Z", longest_ms=90_000.0, total_ms=269_000.0, sends=2,
+            last_sent="2026-02-03T14:16:16.000000000Z", xid=99, frame=204, acked=True, arrived=3, replied=0,
+            answered=37, answered_others=12,
+        )
+    ],
+)  # fmt: skip
 WAITING = {"connections", "still", "calls", "side", "waiter", "other", "since", "waits_ms", "tries", "last_try_ms"}
 SHUT = replace(ABOVE, kept_above={Why.WINDOW: kept(7.9)})
 
@@ -314,6 +327,8 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
     "window-stays-shut": (HANG_SHUT, hang_findings, "server", None, "certain", WAITING, "why the server does not"),
     "never-acknowledged": (HANG_UNACKED, hang_findings, "network", None, "certain", WAITING | {"compared", "arrived"},
                            "the path"),
+    "calls-unanswered": (UNANSWERED, hang_findings, "server", None, "certain",
+                         {"ops", "calls", "waits_ms", "sends", "answered"}, "what the server does with these calls"),
     "server-grace": (IN_GRACE, error_findings, "server", 0.75, "certain", RETRIED, "the server's start"),
     "server-delay": (JUKEBOX, error_findings, "server", 0.75, "certain", RETRIED, "what the server waits for"),
     "state-lost": (GONE_SESSION, error_findings, "server", 0.75, "likely", RETRIED, "why state was lost"),

@@ -58,7 +58,7 @@ def _one(path: Path, *flows: wire.Tcp, side: str = "client", options: Iterable[s
 
 
 def _codes(report: dict[str, Any]) -> list[tuple[str, str, str]]:
-    found = [one for one in report["findings"] if one["code"] in HANGS]
+    found = [one for one in report["findings"] if one["code"] in HANGS[:2]]
     return [(one["code"], one["layer"], one["confidence"]) for one in found]
 
 

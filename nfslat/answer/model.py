@@ -310,6 +310,32 @@ class Hang:
 
 
 @dataclass(frozen=True)
+class Unanswered:
+    """Calls of one operation on one connection that still waited for their replies when the capture ended; the oldest
+    stands for all where there is one figure."""
+
+    capture: Annotated[str, Must(enum=["server", "client", "capture"])]  # that shows it
+    program: str
+    version: str
+    op: str
+    client: str  # address and port
+    server: str
+    calls: Positive
+    since: Time  # when the oldest was sent first
+    longest_ms: NotNegative  # from then until the capture ended: its response time is more
+    total_ms: NotNegative  # the same, over all of them
+    sends: Positive  # of the oldest, by RPC
+    last_sent: Time
+    xid: Count
+    frame: Positive  # of its first packet
+    acked: bool  # the server's TCP acknowledged them all
+    arrived: Count | None  # of the calls, those that the server's capture shows; None: there is none of that time
+    replied: Count | None  # of the calls, those to which the server's capture shows a reply
+    answered: Count  # other calls that the server answered meanwhile
+    answered_others: Count  # of them, those of other clients
+
+
+@dataclass(frozen=True)
 class Charge:
     """What of one part of the matched ops' time one cause made. The charges of a part, with what is "unexplained" of
     it, sum to the part."""
@@ -539,6 +565,8 @@ class Report(Document):
     transport: list[Transport] | None = None
     # what hung when the capture, or the connection, ended, the longest first; None where an engine does not say
     hangs: list[Hang] | None = None
+    # calls without a reply that waited when the capture ended, the longest first; in no mean
+    unanswered: list[Unanswered] | None = None
     # what TCP and the path did to the operations; None where that, or the clocks, are not known, and for one capture
     charges: list[Charge] | None = None
     inflight: InFlight | None = None  # threads, slots and sessions; None for one capture

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from nfslat.decode.capture import Source
 from nfslat.decode.linktypes import link_name
 from nfslat.decode.tools import Tools
+from nfslat.decode.waiting import waiting_calls
 from nfslat.errors import InputError, ToolError
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NFS, NULL, program_name
@@ -51,6 +52,8 @@ def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Too
         raise cut
     nfs_calls = sum(count for kind, count in calls if kind.program == NFS)
     replies = len(decoded.ops) + int((decoded.loose.is_reply == 1).sum())
+    if nfs_calls and len(waiting_calls(decoded, decoded.last_ns).row):
+        return  # that nothing is answered is what the capture tells
     if nfs_calls:
         raise InputError(
             f"{nfs_calls} NFS calls and {replies} RPC replies, but no call with its reply; "

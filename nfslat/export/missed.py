@@ -1,8 +1,10 @@
-"""A `Correlation` -> one CSV row an op without a partner: why it has none, and what the other capture shows of it."""
+"""A `Correlation` -> one CSV row an op without a partner, and a call without a reply: why, and what the other capture
+shows of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 import numpy as np
@@ -11,8 +13,10 @@ import numpy.typing as npt
 from nfslat.figures.op_columns import ARGUMENTS, ENDS, FRAMES, INSTANTS
 from nfslat.match.connections import Links
 from nfslat.model.protocol import NULL, NULL32, op_name, program_name, version_name
-from nfslat.model.tables import I8, I32, I64, Miss, Ops, State
+from nfslat.model.tables import I8, I32, I64, Connection, Kind, Loose, Miss, Ops, State
 from nfslat.results import Correlation, Side
+from nfslat.select import is_without_filters
+from nfslat.tally.unanswered import waiting_of
 
 _BLOCK = 1 << 14  # rows
 _MOST_SHOWN = 3  # messages of the other capture in a cell
@@ -37,8 +41,9 @@ def write_missed(c: Correlation, out: TextIO) -> None:
     """The server's ops, then the client's, each in order of the call. Times are ns since 1970 on the clock of the op's
     own capture; null is an empty cell.
 
-    Messages that are part of no op, because their call or their reply is not in the capture, have no row of their own:
-    `other_side` names those of the other capture that a row's op may be about.
+    A call that still waited when its capture ended has the reason NO_REPLY, and empty cells where an op has its reply.
+    Other messages that are part of no op have no row of their own: `other_side` names those of the other capture that a
+    row may be about.
     """
     out.write(",".join(COLUMNS) + "\n")
     for name, one, other, fate in (
@@ -47,7 +52,8 @@ def write_missed(c: Correlation, out: TextIO) -> None:
     ):
         reasons = c.missed(name)
         rows = np.flatnonzero(c.compared(name) & (reasons != Miss.MATCHED))
-        if len(rows):
+        open_calls = _open_calls(one)
+        if len(rows) or len(open_calls):
             own_link, link = _of_side(c.matching.links, name), _of_side(c.matching.links, name, other=True)
             shown = _Shown(other, fate, link)
             for begin in range(0, len(rows), _BLOCK):
@@ -55,7 +61,43 @@ def write_missed(c: Correlation, out: TextIO) -> None:
                 ops = one.ops.take(at)
                 columns = [[name] * len(at), [Miss(value).name for value in reasons[at].tolist()], *_columns(ops)]
                 columns.append(shown.of(own_link[ops.conn], ops.xid))
-                out.write("".join(",".join(map(str, row)) + "\n" for row in zip(*columns, strict=True)))
+                _write_rows(out, columns)
+            for begin in range(0, len(open_calls), _BLOCK):
+                calls = one.decoded.loose.take(open_calls[begin : begin + _BLOCK])
+                columns = [[name] * len(calls), [State.NO_REPLY.name] * len(calls), *_columns_of_calls(one, calls)]
+                columns.append(shown.of(own_link[calls.conn], calls.xid))
+                _write_rows(out, columns)
+
+
+def _write_rows(out: TextIO, columns: Sequence[Sequence[Any]]) -> None:
+    out.write("".join(",".join(map(str, row)) + "\n" for row in zip(*columns, strict=True)))
+
+
+def _open_calls(side: Side) -> I64:
+    """Calls that still waited for their replies when the capture ended; none where filters are, which are of ops."""
+    return waiting_of(side).row if is_without_filters(side.reasons) else np.zeros(0, dtype=np.int64)
+
+
+def _columns_of_calls(side: Side, calls: Loose) -> list[list[Any]]:
+    loose, empty = side.decoded.loose, [""] * len(calls)
+    again = loose.take((loose.state == State.RETRANSMITTED) & (loose.is_reply == 0) & (loose.op == NULL))
+    sends = Counter(zip(again.conn.tolist(), again.xid.tolist(), strict=True))
+    asked, ways = _named_kinds(calls.kinds), _named_ways(calls.connections)
+    return [
+        [asked[kind] for kind in calls.kind.tolist()],
+        [f"0x{xid:08x}" for xid in calls.xid.tolist()],
+        [ways[way] for way in (calls.conn * 2 + calls.direction).tolist()],
+        *(empty for _ in ARGUMENTS),
+        calls.first_ns.tolist(),
+        calls.last_ns.tolist(),
+        empty,
+        empty,
+        calls.first_frame.tolist(),
+        calls.last_frame.tolist(),
+        empty,
+        empty,
+        [1 + sends[key] for key in zip(calls.conn.tolist(), calls.xid.tolist(), strict=True)],
+    ]
 
 
 def _of_side(links: Links, side: str, *, other: bool = False) -> I32:
@@ -63,7 +105,7 @@ def _of_side(links: Links, side: str, *, other: bool = False) -> I32:
 
 
 def _columns(ops: Ops) -> list[list[Any]]:
-    asked, ways = _named_kinds(ops), _named_ways(ops)
+    asked, ways = _named_kinds(ops.kinds), _named_ways(ops.connections)
     return [
         [asked[kind] for kind in ops.kind.tolist()],
         [f"0x{xid:08x}" for xid in ops.xid.tolist()],
@@ -76,19 +118,17 @@ def _columns(ops: Ops) -> list[list[Any]]:
     ]
 
 
-def _named_kinds(ops: Ops) -> list[str]:
+def _named_kinds(kinds: Sequence[Kind]) -> list[str]:
     """Cells for program, version and operation of each kind of the table."""
     return [
         f"{program_name(kind.program)},{version_name(*kind[:3])},{op_name(kind.program, kind.version, kind.op)}"
-        for kind in ops.kinds
+        for kind in kinds
     ]
 
 
-def _named_ways(ops: Ops) -> list[str]:
+def _named_ways(connections: Sequence[Connection]) -> list[str]:
     """Cells for address and port of caller and called, of each connection (row times 2) and direction (plus 0 or 1)."""
-    return [
-        ",".join(map(str, (*ends.source(way), *ends.destination(way)))) for ends in ops.connections for way in (0, 1)
-    ]
+    return [",".join(map(str, (*ends.source(way), *ends.destination(way)))) for ends in connections for way in (0, 1)]
 
 
 def _cells(values: npt.NDArray[Any], null: int, form: Callable[[int], str]) -> list[str]:

@@ -255,9 +255,16 @@ def _times_of(recoveries: Sequence[Recovery]) -> list[tuple[str, float]]:
     return [(utc(one.begin_ns, digits=3), to_ms(one.end_ns - one.begin_ns)) for one in recoveries]
 
 
-def findings_of_hangs(hangs: Sequence[model.Hang] | None) -> list[Diagnosis]:
-    """Connections that hang: what waits there is in no mean, so that they are no cause of one."""
-    return ranked(hang_findings(Facts(Layers(0.0, 0.0), hangs=hangs or ())))
+def findings_of_hangs(
+    hangs: Sequence[model.Hang] | None, unanswered: Sequence[model.Unanswered] | None, srt_ns: I64
+) -> list[Diagnosis]:
+    """Connections that hang, and calls without a reply: what waits there is in no mean, so that they are no cause of
+    one. `srt_ns` are the response times of those that were answered.
+    """
+    waiters = {row.waiter for row in hangs or () if row.side == "client"}
+    others = [row for row in unanswered or () if row.client not in waiters]  # what TCP tells of a call says why
+    mean = Layers(0.0, float(to_ms(srt_ns.mean())) if len(srt_ns) else 0.0)
+    return ranked(hang_findings(Facts(mean, ops=len(srt_ns), hangs=hangs or (), unanswered=others)))
 
 
 def findings_of_one(side: Side, tried: Sequence[Request], recoveries: Sequence[Recovery]) -> list[Diagnosis]:

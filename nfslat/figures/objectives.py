@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nfslat.answer.model import Objective
+from nfslat.answer.model import Objective, Unanswered
 from nfslat.errors import UsageError
 from nfslat.evidence.known import Known
+from nfslat.model.units import NS_PER_MS
 from nfslat.results import Analysis
 from nfslat.select import parse_ops
 from nfslat.tally.stats import summary_of
@@ -39,21 +40,29 @@ def parse_slo(text: str) -> Slo:
     return Slo(text.strip(), name, found["figure"] or "mean", float(found["value"]) * _MS[found["unit"]])
 
 
-def objectives_of(c: Analysis, known: Known, asked: Sequence[Slo]) -> list[Objective]:
-    """In the order given. The application's mean counts where it is known, else the response time at the client."""
+def objectives_of(
+    c: Analysis, known: Known, asked: Sequence[Slo], unanswered: Sequence[Unanswered] = ()
+) -> list[Objective]:
+    """In the order given. The application's mean counts where it is known, else the response time at the client; a call
+    without a reply takes as long as it waited at the least.
+    """
     hidden = any(one is not None and one.share > _SOME_HIDDEN for one in c.unseen.values())
-    return [_measured(c, known, one, hidden=hidden) for one in asked]
+    return [_measured(c, known, one, unanswered, hidden=hidden) for one in asked]
 
 
 _SOME_HIDDEN = 0.05  # of the ops: what those took may be what was asked for
 
 
-def _measured(c: Analysis, known: Known, asked: Slo, *, hidden: bool) -> Objective:
+def _measured(c: Analysis, known: Known, asked: Slo, unanswered: Sequence[Unanswered], *, hidden: bool) -> Objective:
     rows = np.arange(len(c.matched)) if asked.op == _ALL else c.rows_of({asked.op})
     application = known.app_ms.get(asked.op if asked.op != _ALL else "") if asked.figure == "mean" else None
     measured = application
-    if application is None and len(rows):
-        measured = float(getattr(summary_of(c.client_srt_ns[rows]), asked.figure))
+    waits = [row for row in unanswered if asked.op in (_ALL, row.op)]
+    if application is None and (len(rows) or waits):
+        waited_ns = [round(row.total_ms / row.calls * NS_PER_MS) for row in waits for _ in range(row.calls)]
+        every_ns = np.concatenate([c.client_srt_ns[rows], np.array(waited_ns, dtype=np.int64)])
+        measured = float(getattr(summary_of(every_ns), asked.figure))
+        measured = max([measured, *(row.longest_ms for row in waits)]) if asked.figure == "max" else measured
     met = None if measured is None else measured <= asked.limit_ms
     if met and hidden and application is None:
         met = None

@@ -18,7 +18,7 @@ from nfslat.findings.words import filled
 from nfslat.model.causes import LOSSES, Cause, Charge
 
 MANUAL = "docs/findings.md"
-HANGS = ("window-stays-shut", "never-acknowledged")
+HANGS = ("window-stays-shut", "never-acknowledged", "calls-unanswered")
 # Of the mean: a finding that explains less is not the cause. Loss is never as it should be.
 CAUSE, SYMPTOM, LOSS = 0.2, 0.5, 0.1
 
@@ -579,6 +579,30 @@ ROWS = (
         "(TcpInCsumErrors): then it is the path.",
         do="Firewalls that forgot the connection, an MTU that large packets do not fit, a host that is gone: ss -tio, "
         "nstat, rpcinfo.",
+    ),
+    Row(
+        code="calls-unanswered",
+        layer="either",
+        event="hang",
+        title="Calls are not answered",
+        headline="{wait}",
+        uncounted="They are in no response time, and in no mean.",
+        looked_for="calls without an answer",
+        knob="what the server does with these calls",
+        decided_by=(step.NFSD,),
+        means="Calls were sent and have no reply when the capture ends, though no call like them took nearly as long. "
+        "What waits for them (a process in state D, a database session) hangs. Their age is the least that they take.",
+        told="A call has no reply when the capture ends, and is 1 s old or more, three times as old as the longest of "
+        "its operation took, and ten times the 99th percentile of all. Not where the capture may lack the reply: "
+        "behind a hole, or a reply to no call that is seen, on a connection of which one direction alone was captured, "
+        "by UDP where it was sent once; and not where the client gave it up. Where the server's capture shows the "
+        "call, or its TCP acknowledged it, it is the server; where the server's capture does not show it, or shows the "
+        "reply, it is the path. It leads where the oldest call is 10 s old, or these calls have 20 % of all time.",
+        certain="The oldest is 10 s old, and the server's capture shows the calls and no reply, or its TCP "
+        "acknowledged them.",
+        refuted="The client was stopped or unmounted by force; or the capture ended right before the replies.",
+        do="See what the server's threads wait for (/proc/PID/stack of nfsd), its storage, and its log; then whether "
+        "other clients and other files are served.",
     ),
     Row(
         code="server-grace",

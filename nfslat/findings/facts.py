@@ -6,7 +6,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from nfslat.answer.model import CapInFlight, ClientInFlight, Hang, MatchedRow, Parts, ServerInFlight, SessionInFlight
+from nfslat.answer.model import (
+    CapInFlight,
+    ClientInFlight,
+    Hang,
+    MatchedRow,
+    Parts,
+    ServerInFlight,
+    SessionInFlight,
+    Unanswered,
+)
 from nfslat.decompose import PART_NAMES
 from nfslat.findings.layers import Layers
 from nfslat.findings.unseen import WithUnseen
@@ -229,6 +238,7 @@ class Facts:
     kept_above: Mapping[str, KeptAbove] = field(default_factory=dict)  # by `Why`
     put_off: Mapping[str, PutOff] = field(default_factory=dict)  # by `Says`
     recoveries: Sequence[tuple[str, float]] = ()  # when the client made its session or leases anew, and for how long
+    unanswered: Sequence[Unanswered] = ()  # the longest wait first
     hangs: Sequence[Hang] = ()  # those that hang still first, and the longest of each
     in_series: InSeries | None = None  # where they are half of all response times
     late_stamps: bool = False  # one-way figures are off by them

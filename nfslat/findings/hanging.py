@@ -1,17 +1,19 @@
-"""Facts -> findings on connections that hang: a receiver that does not read, data that nobody acknowledges."""
+"""Facts -> findings on what hangs: a receiver that does not read, data that nobody acknowledges, calls that nobody
+answers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from nfslat.answer.model import Hang
-from nfslat.findings.catalogue import HANGS
+from nfslat.answer.model import Hang, Unanswered
+from nfslat.findings.catalogue import CAUSE, HANGS
 from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
-from nfslat.findings.words import span, times
+from nfslat.findings.words import lowered, ms, span, times
 
 _OFTEN = 3  # tries, of which one would have come by
+_LEADING_WAIT_MS = 10_000.0  # a call that is older leads, however many others were answered
 _OTHER = {"server": "client", "client": "server"}
 _UNTIL = {
     "nothing": "until the capture ended",
@@ -52,7 +54,7 @@ def hang_findings(facts: Facts) -> list[Diagnosis]:
     groups: dict[tuple[str, str, str], list[Hang]] = {}
     for one in facts.hangs:
         groups.setdefault((one.awaits, one.side, _why(one)), []).append(one)
-    return [_finding(why, group) for (_, _, why), group in groups.items()]
+    return [*(_finding(why, group) for (_, _, why), group in groups.items()), *_unanswered_findings(facts)]
 
 
 def _why(one: Hang) -> str:
@@ -181,4 +183,126 @@ def _of_path(host: str, why: str) -> LookAt:
         ),
         verify="TcpRetransSegs of the sender does not grow",
         sources=("retransmission timer and its back-off: RFC 6298 section 5.5",),
+    )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Waiting(Evidence):
+    """Figures of calls-unanswered; those of one call are the oldest's."""
+
+    ops: str  # ``3 READs``
+    calls: int
+    server: str  # address and port
+    client: str
+    clients: int  # whose calls they are
+    since: str
+    waits_ms: float  # from then to the capture's end
+    total_ms: float  # the same, over all of them
+    mean_at_least_ms: float  # of the client SRT, with these calls
+    sends: int
+    last_sent: str
+    xid: int
+    frame: int
+    acked: bool
+    arrived: int | None = field(default=None, metadata=OPTIONAL)  # in the server's capture
+    replied: int | None = field(default=None, metadata=OPTIONAL)  # of them, those with a reply there
+    answered: int  # other calls that the server answered meanwhile
+    answered_others: int  # of them, those of other clients
+
+    @property
+    def wait(self) -> str:
+        """What waits, since when, and what is known of it."""
+        do, them = ("waits", "it") if self.calls == 1 else ("wait", "them")
+        how_long = f"since {self.since[11:19]} UTC ({span(self.waits_ms)}, to the capture's end)"
+        if self.replied:
+            return f"{self.ops} {do} for a reply {how_long}, and the server's capture shows replies to {self.replied:,}"
+        if self.arrived == 0:
+            return f"{self.ops} {do} for a reply {how_long}: the server's capture does not show {them}"
+        if self.acked or self.arrived:
+            has = f"its TCP has {them}" if self.acked else f"its capture shows {them}"
+            return f"{self.ops} {do} in the server {how_long}: {has}, its NFS has not answered"
+        return f"{self.ops} {do} for a reply {how_long}"
+
+
+def _unanswered_findings(facts: Facts) -> list[Diagnosis]:
+    """One for each place where calls wait."""
+    places: dict[tuple[str, bool], list[Unanswered]] = {}
+    for group in facts.unanswered:
+        places.setdefault(_place(group), []).append(group)
+    answered_ms = facts.mean.total_ms * facts.ops
+    return [_waiting(layer, waiting, facts.ops, answered_ms) for (layer, _), waiting in places.items()]
+
+
+def _place(group: Unanswered) -> tuple[str, bool]:
+    """The layer, and whether it is known."""
+    if group.replied or group.arrived == 0:
+        return "network", True
+    is_known = group.acked or bool(group.arrived)
+    return "server" if is_known else "network", is_known
+
+
+def _waiting(layer: str, groups: Sequence[Unanswered], ops: int, total_ms: float) -> Diagnosis:
+    oldest, calls = groups[0], sum(group.calls for group in groups)
+    waited_ms = sum(group.total_ms for group in groups)
+    by_op: dict[str, int] = {}
+    for group in groups:
+        by_op[group.op] = by_op.get(group.op, 0) + group.calls
+    names = [times(count, op) for op, count in sorted(by_op.items(), key=lambda item: -item[1])]
+    listed = names[0] if len(names) == 1 else f"{times(calls, 'call')} ({', '.join(names[:3])})"
+    known = [group for group in groups if group.arrived is not None]
+    evidence = Waiting(
+        ops=listed,
+        calls=calls,
+        server=oldest.server,
+        client=oldest.client,
+        clients=len({group.client.rpartition(":")[0] for group in groups}),
+        since=oldest.since,
+        waits_ms=oldest.longest_ms,
+        total_ms=waited_ms,
+        mean_at_least_ms=(total_ms + waited_ms) / (ops + calls),
+        sends=oldest.sends,
+        last_sent=oldest.last_sent,
+        xid=oldest.xid,
+        frame=oldest.frame,
+        acked=all(group.acked for group in groups),
+        arrived=sum(group.arrived or 0 for group in known) if known else None,
+        replied=sum(group.replied or 0 for group in known) if known else None,
+        answered=oldest.answered,
+        answered_others=oldest.answered_others,
+    )
+    is_long = oldest.longest_ms >= _LEADING_WAIT_MS
+    is_known = _place(oldest)[1] and not evidence.replied
+    waiting = diagnosis(
+        HANGS[2],
+        layer,
+        _unanswered(evidence),
+        share=None,
+        confidence="certain" if is_long and is_known else "likely",
+        evidence=evidence,
+        advice=_of_server(oldest) if layer == "server" else _of_path("server", "taken"),
+    )
+    matters = is_long or waited_ms >= CAUSE * (total_ms + waited_ms)
+    return waiting if matters else replace(waiting, severity="info")
+
+
+def _unanswered(e: Waiting) -> str:
+    again = "sent once"
+    if e.sends > 1:
+        again = f"the oldest was sent {times(e.sends, 'time')}, last at {e.last_sent[11:19]} UTC"
+    others = f", {e.answered_others:,} of them of other clients" if e.answered_others else ""
+    served = f"{times(e.answered, 'other call')} {'was' if e.answered == 1 else 'were'} answered meanwhile{others}"
+    at_least = f"with their age the mean is {ms(e.mean_at_least_ms)} ms at the least"
+    return f"{lowered(e.wait)}; {again} (XID 0x{e.xid:08x}, frame {e.frame}); {served}; {at_least}"
+
+
+def _of_server(oldest: Unanswered) -> LookAt:
+    return LookAt(
+        knob="what the server does with these calls",
+        how=(
+            "for p in $(pgrep nfsd); do cat /proc/$p/stack; done # on the server: what its threads wait for",
+            "dmesg -T | tail -50; cat /proc/pressure/io # on the server: hung tasks, errors of disks",
+            f"nfslat show SERVER CLIENT --xid 0x{oldest.xid:08x} # the oldest of them, packet by packet",
+        ),
+        verify="rpcinfo -T tcp SERVER nfs answers, and cat /proc/self/mountstats counts replies again",
+        risk="umount -f ends the wait with an error in the application",
     )

@@ -97,7 +97,7 @@ def lead(
     if sum(one.share or 0.0 for one in put_off) >= _MOST:
         return _fault(max(put_off, key=lambda one: one.share or 0.0), "tries", matter)
     unseen = None if ground is None else ground.unseen
-    limits = [one for one in matter if _is_limit_at_work(one, mean)]
+    limits = sorted([one for one in matter if _is_limit_at_work(one, mean)], key=_hangs_first)
     causes = [one for one in matter if one.code not in VAGUE and one.share is not None and one.share > 0]
     enough = [one for one in causes if (one.share or 0.0) >= row(one.code).least]
     threads = next((one for one in enough if one.code == THREADS), None)
@@ -198,6 +198,10 @@ def _is_limit_at_work(one: Diagnosis, mean: Layers) -> bool:
     if isinstance(e, Reconnect):
         return mean.client_ms is None and _is_much(e.above_wire_ms, mean)
     return one.code in HANGS
+
+
+def _hangs_first(limit: Diagnosis) -> bool:
+    return limit.code not in HANGS
 
 
 def _may_be_none(one: Diagnosis) -> bool:

@@ -66,6 +66,11 @@ LOG = Step(
     "the server",
     "whether the server was restarted, or something between the hosts ended the connection",
 )
+NFSD = Step(
+    "for p in $(pgrep nfsd); do cat /proc/$p/stack; done >nfsd.txt; dmesg -T | tail -50; cat /proc/fs/nfsd/pool_stats",
+    "the server, now, while calls have no answer",
+    "what its threads wait for: the file system, a disk, a lock, another client's delegation",
+)
 LOCKS = Step(
     "cat /proc/locks /proc/fs/nfsd/clients/*/states",
     "the server, while requests wait",

@@ -14,7 +14,7 @@ from nfslat.findings.leads import COMPLETE, FEW_OPS, INCOMPLETE, VERY_FEW_OPS, G
 from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.words import lowered, ms, percent, span
 
-__all__ = ["Ground", "verdict"]
+__all__ = ["Ground", "verdict", "verdict_of_hang"]
 
 _GRADES = ("low", "medium", "high")
 _SOME_NEGATIVE, _MANY_NEGATIVE = 0.01, 0.1  # of the ops
@@ -62,6 +62,32 @@ def verdict(
         objectives=list(objectives),
         proof=_proof(mean, cause, findings) if is_sound else [],
         reasons=reasons,
+    )
+
+
+def verdict_of_hang(hangs: Sequence[Diagnosis]) -> Verdict | None:
+    """The verdict where nothing else is known: calls that nobody answers; None where nothing that matters hangs."""
+    worst = next((hang for hang in hangs if hang.severity == "warning"), None)
+    if worst is None:
+        return None
+    is_certain = worst.confidence == "certain"
+    also = [hang for hang in hangs if hang is not worst and hang.severity == "warning"]
+    return Verdict(
+        outcome="fault",
+        layer=worst.layer,
+        cause=worst.code,
+        also=[hang.code for hang in also],
+        share=None,
+        share_slowest=None,
+        confidence="high" if is_certain else "medium",
+        text=" ".join([f"{worst.headline}.", *(f"Besides: {lowered(hang.headline)}." for hang in also)]),
+        next=row(worst.code).next,
+        largest_layer=None,
+        largest_share=None,
+        largest_share_slowest=None,
+        objectives=[],
+        proof=[],
+        reasons=["what waits is in the capture" if is_certain else f"the cause, {worst.code}, is likely"],
     )
 
 

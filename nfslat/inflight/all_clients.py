@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from nfslat.inflight.cap import ConnectionCap
 from nfslat.inflight.levels import Levels, knee, levels_of
 from nfslat.inflight.server import ServerLoad
@@ -31,10 +33,12 @@ class ServerWide(NamedTuple):
     caps: tuple[ConnectionCap, ...] | None = None
 
 
-def seen(starts: I64, ends: I64, compared: Bool, hidden: float) -> Seen:
-    """Levels of the ops that `compared` masks."""
+def seen(starts: I64, ends: I64, compared: Bool, hidden: float, waiting: tuple[I64, I64] | None = None) -> Seen:
+    """Levels of the ops that `compared` masks, and of calls without a reply that are `waiting`: from, and until."""
     if not compared.all():
         starts, ends = starts[compared], ends[compared]
+    if waiting is not None:
+        starts, ends = np.concatenate([starts, waiting[0]]), np.concatenate([ends, waiting[1]])
     return seen_of(in_order(starts, ends), hidden)
 
 

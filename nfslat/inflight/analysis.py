@@ -37,6 +37,7 @@ class OneSide(NamedTuple):
     in_socket_ns: I64 | None = None
     stamps: Stamps | None = None
     span_ns: tuple[int, int] | None = None  # from the first call to the last that were asked for; None: all
+    waiting: tuple[I64, I64] | None = None  # calls without a reply: from when, and until when, they are in flight
     servers: Sequence[Host] = ((),)  # whose threads are sought, that of most interest first
 
 
@@ -65,9 +66,10 @@ def in_flight(server: OneSide, client: OneSide, wide: ServerWide | None = None) 
     ops = client.ops
     with at_once(2, len(ops)) as pool:
         load = pool.submit(_load, server, (hidden[0], halved), wide)
-        of_client = pool.submit(seen, ops.t0, ops.t3, client.compared, hidden[1])
+        of_client = pool.submit(seen, ops.t0, ops.t3, client.compared, hidden[1], client.waiting)
         of_server = pool.submit(_at_server, server, hidden[0], wide)
-        mounts = pool.submit(client_slots, ops, at_client, hidden[1], client.stamps, of_client.result().levels)
+        together = None if client.waiting is not None else of_client.result().levels
+        mounts = pool.submit(client_slots, ops, at_client, hidden[1], client.stamps, together)
         return InFlight(
             hosts=tuple(server.servers),
             sessions=sessions(ops, client.details, client.compared, hidden[1], client.stamps)
@@ -109,4 +111,6 @@ def _load(server: OneSide, hidden: tuple[float, float], wide: ServerWide | None)
 
 
 def _at_server(server: OneSide, hidden: float, wide: ServerWide | None) -> Seen:
-    return seen(server.ops.t1, server.ops.t2, server.compared, hidden) if wide is None else wide.seen
+    if wide is not None:
+        return wide.seen
+    return seen(server.ops.t1, server.ops.t2, server.compared, hidden, server.waiting)

@@ -91,10 +91,16 @@ def _apart(server: Ops, client: Ops, matched: Matched, at: slice) -> I64:
     return np.concatenate([server.t0[s] - client.t0[c], server.t3[s] - client.t3[c]])
 
 
+class NothingAnsweredError(InputError):
+    """Neither of two captures shows a reply, so that there is no operation to compare."""
+
+
 def refuse_without_common_op(server: Given, client: Given) -> NoReturn:
     """Raise ``InputError`` that says what each capture holds, so that the wrong file can be found."""
     if not len(server.ops) and not len(client.ops):
-        raise InputError("no call has its reply in either capture; --all-programs shows who waits in each by itself")
+        raise NothingAnsweredError(
+            "no call has its reply in either capture; --all-programs shows who waits in each by itself"
+        )
     keys_s = {connection.key for connection in server.ops.connections}
     common = any(connection.key in keys_s for connection in client.ops.connections)
     what = "the same connections but no call in common" if common else "no connection or XID in common"

@@ -46,7 +46,7 @@ def _answer(report: model.Report) -> list[str]:
         capture = report.captures["capture"]
         ops = sum(row.count for row in report.raw["capture"])
         return [
-            "## NFS latency, one capture",
+            "## NFS latency, one capture" if verdict is None else f"## {_text(verdict.text)}",
             f"{count_of(ops, 'op')} in {_code(capture.path)}. One capture alone does not tell client, network and "
             "server apart.",
         ]

@@ -98,7 +98,9 @@ class Whole:
         if not len(c.matched):  # filters left none
             self.clocks += ClockTally.of(c.clock)
             return
-        stretch = self._judge(c, transport.rows(), findings_of_hangs(hangs.rows()), (pair.begin_ns, pair.end_ns))
+        stretch = self._judge(
+            c, transport.rows(), findings_of_hangs(hangs.rows(), (), c.client_srt_ns), (pair.begin_ns, pair.end_ns)
+        )
         self._add_ops(c, stretch)
         self.charges += ChargeTally.of(c, self._most_slow)
         self.outcomes += OutcomeTally.of({}, c.client, c.tried_again, c.recoveries)

@@ -244,7 +244,7 @@ def _no_pictures(report: Report) -> str:
 def _contents(report: Report, two: bool) -> list[tuple[str, str]]:
     quiet = report.outcomes is None or is_quiet(report.outcomes)
     errors = [] if quiet else [("outcomes", "NFS errors")]
-    hangs = [("hangs", "Connections that hang")] if report.hangs else []
+    hangs = [("hangs", "What hangs")] if report.hangs or report.unanswered else []
     if not two:
         return [
             ("answer", "What it shows"), ("distributions", "Each operation"), ("over-time", "Over time"),

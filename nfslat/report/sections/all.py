@@ -98,7 +98,7 @@ SECTIONS: dict[str, Callable[[Report], Iterable[Block]]] = {
     "percentiles": _percentiles,
     "pivots": _pivots,
     "intervals": lambda of: () if of.intervals is None else pivots.intervals_section(of.intervals),
-    "hangs": lambda of: transport.hangs_section(of.hangs or []),
+    "hangs": lambda of: (*transport.hangs_section(of.hangs or []), *transport.unanswered_section(of.unanswered or [])),
     "transport": lambda of: transport.transport_section(of.transport or []),
     "clock": lambda of: () if of.clock is None else parts.clock_section(of.clock),
     "excluded": lambda of: tables.selection_section(of.selection),

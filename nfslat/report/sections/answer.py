@@ -130,7 +130,9 @@ def one_side_section(report: Report) -> Iterator[Block]:
     """What one capture can say, and what it cannot."""
     rows = report.raw.get("capture", [])
     found = next((one for one in report.findings if one.severity == "warning" and one.layer in LAYERS), None)
-    if found is not None:
+    if report.verdict is not None:
+        yield Prose(report.verdict.text, style="bold")
+    elif found is not None:
         yield Prose(f"{row_of(found.code).title}.", style="bold")
     yield Prose("One capture shows how long operations took, not where the time goes.", style="" if found else "bold")
     if rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nfslat.answer.model import Charge, Hang, TcpAmount, Transport
+from nfslat.answer.model import Charge, Hang, TcpAmount, Transport, Unanswered
 from nfslat.answer.words import ms, percent
 from nfslat.model.causes import in_words
 from nfslat.report.blocks import Block, Cell, Item, Prose, Table, Title
@@ -146,4 +146,33 @@ def _hang(one: Hang) -> str:
     return (
         f"{where}{one.waiter}, waits for {_AWAITS[one.awaits].format(other=one.other)} since {one.since}: "
         f"{duration(one.ms)} {_UNTIL[one.cut]} (frame {one.frame}). {'; '.join(parts)}."
+    )
+
+
+_CALLS_SHOWN = 10
+
+
+def unanswered_section(groups: Sequence[Unanswered]) -> Iterator[Block]:
+    """Calls that nobody answered until the capture ended: which, whose, since when, and what is known of where."""
+    if not groups:
+        return
+    yield Title("Calls without a reply")
+    for group in groups[:_CALLS_SHOWN]:
+        yield Item(_calls_without_reply(group))
+    if len(groups) > _CALLS_SHOWN:
+        yield Prose(f"{_CALLS_SHOWN} of {count(len(groups))}; --json has more.")
+
+
+def _calls_without_reply(group: Unanswered) -> str:
+    parts = [f"{count_of(group.sends, 'transmission')}, the last at {group.last_sent}"]
+    if group.arrived is not None:
+        parts.append(f"the server's capture shows {count(group.arrived)}, and {count_of(group.replied or 0, 'reply')}")
+    if group.acked:
+        parts.append("the server's TCP acknowledged them")
+    others = f", {count(group.answered_others)} of other clients" if group.answered_others else ""
+    parts.append(f"{count_of(group.answered, 'other call')} answered meanwhile{others}")
+    return (
+        f"{count_of(group.calls, group.op)} of {group.client} to {group.server} since {group.since}: "
+        f"{duration(group.longest_ms)} at the capture's end (XID 0x{group.xid:08x}, frame {group.frame}). "
+        f"{'; '.join(parts)}."
     )

@@ -1,0 +1,102 @@
+"""Calls of one capture that have no reply -> those that still waited for it when the capture ended."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nfslat.model.decoded import Decoded
+from nfslat.model.details import Tcp
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I64, Bool, State
+
+LEAST_WAIT_NS = 1_000_000_000
+_LEAST_SENDS_BY_UDP = 2  # else a reply that the capture lacks looks like none
+
+
+class WaitingCalls(NamedTuple):
+    """A row a call, in the order in which they were sent; `until_ns` is when the capture ended."""
+
+    row: I64  # of `Decoded.loose`
+    since_ns: I64
+    last_sent_ns: I64  # by RPC
+    sends: I64
+    acked: Bool  # by the TCP of the server
+    until_ns: int
+
+    @property
+    def age_ns(self) -> I64:
+        """What each waited at the least."""
+        return self.until_ns - self.since_ns
+
+    def take(self, mask: Bool) -> WaitingCalls:
+        """The calls that `mask` says."""
+        row, since_ns, last_sent_ns, sends, acked, until_ns = self
+        return WaitingCalls(row[mask], since_ns[mask], last_sent_ns[mask], sends[mask], acked[mask], until_ns)
+
+
+def waiting_calls(decoded: Decoded, until_ns: int) -> WaitingCalls:
+    """Calls that were sent `LEAST_WAIT_NS` or longer before the capture ended, in either direction.
+
+    A call whose reply the capture may just lack is left out: behind a hole, a message that cannot be read, or a reply
+    to no call; on a connection of which one direction alone was captured; by UDP, where it was not sent again. So is a
+    call that its client gave up: one that was not sent again on the connection that came next.
+    """
+    loose = decoded.loose
+    is_open = (loose.state == State.NO_REPLY) & (loose.is_reply == 0) & (loose.first_ns <= until_ns - LEAST_WAIT_NS)
+    rows = np.flatnonzero(is_open)
+    sends, last_ns = _sent_again(decoded, rows)
+    keep, acked = np.zeros(len(rows), dtype=np.bool_), np.zeros(len(rows), dtype=np.bool_)
+    for way in np.unique(loose.conn[rows].astype(np.int64) * 2 + loose.direction[rows]).tolist():
+        conn, direction = way >> 1, way & 1
+        at = np.flatnonzero((loose.conn[rows] == conn) & (loose.direction[rows] == direction))
+        if loose.connections[conn].transport != "tcp":
+            keep[at] = sends[at] >= _LEAST_SENDS_BY_UDP
+            continue
+        began_ns, is_acked = _last_life(decoded.details.tcp, conn, direction)
+        unread = decoded.details.unread
+        of_replies = (unread.conn == conn) & (unread.direction == 1 - direction)
+        without_call = (loose.state == State.NO_CALL) & (loose.conn == conn) & (loose.direction == 1 - direction)
+        unread_ns = max(
+            int(unread.end_ns[of_replies].max(initial=NULL)), int(loose.first_ns[without_call].max(initial=NULL))
+        )
+        keep[at] = (last_ns[at] >= began_ns) & (loose.first_ns[rows[at]] > unread_ns) if began_ns is not None else False
+        acked[at] = is_acked
+    every = WaitingCalls(rows, loose.first_ns[rows], last_ns, sends, acked, until_ns)
+    return every.take(keep)
+
+
+def _sent_again(decoded: Decoded, rows: I64) -> tuple[I64, I64]:
+    """How often each of the calls was sent, and when for the last time; also on a connection that came later."""
+    loose = decoded.loose
+    sends, last_ns = np.ones(len(rows), dtype=np.int64), loose.first_ns[rows].copy()
+    again = (loose.state == State.RETRANSMITTED) & (loose.is_reply == 0) & (loose.op == NULL)
+
+    def callers(of: I64) -> list[tuple[str, int]]:
+        ways = zip(loose.conn[of].tolist(), loose.direction[of].tolist(), loose.xid[of].tolist(), strict=True)
+        return [(loose.connections[conn].source(direction)[0], xid) for conn, direction, xid in ways]
+
+    number = {caller: at for at, caller in enumerate(callers(rows))}
+    of_them = np.flatnonzero(again & np.isin(loose.xid, loose.xid[rows]))
+    for row, caller in zip(of_them.tolist(), callers(of_them), strict=True):
+        if (at := number.get(caller)) is not None:
+            sends[at] += 1
+            last_ns[at] = max(last_ns[at], loose.first_ns[row])
+    return sends, last_ns
+
+
+def _last_life(tcp: Tcp, conn: int, direction: int) -> tuple[int | None, bool]:
+    """When the last connection between these ends began, and whether all that was sent in `direction` on it was
+    acknowledged; None where a reply on it may be none that the capture shows."""
+    lives = tcp.reconnect[(tcp.conn == conn) & (tcp.data_packets > 0)]
+    if not len(lives):
+        return None, False
+    of_it = (tcp.conn == conn) & (tcp.reconnect == lives.max())
+    calls, replies = (np.flatnonzero(of_it & (tcp.direction == way)) for way in (direction, 1 - direction))
+    if not len(calls) or not len(replies) or not tcp.packets[replies[0]]:
+        return None, False
+    if tcp.acked_span[replies[0]] > max(int(tcp.seq_span[replies[0]]), 0):
+        return None, False
+    is_acked = bool(tcp.acked_span[calls[0]] >= tcp.seq_span[calls[0]] >= 0)
+    return int(tcp.first_ns[of_it].min()), is_acked
