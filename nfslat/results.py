@@ -118,6 +118,12 @@ class Correlation:
         return {name: side for name, side in sides.items() if self.inferred is None or name != self.inferred.side}
 
     @property
+    def sender(self) -> Side:
+        """The side whose packets say what the client's host sent again, and on which connection: its own, if it was
+        captured."""
+        return self.server if self.inferred is not None and self.inferred.side == "client" else self.client
+
+    @property
     def swapped(self) -> bool:
         """Were the captures given client first?"""
         return self.order is Order.EXCHANGED

@@ -35,10 +35,12 @@ from nfslat.figures.findings import data_bytes
 from nfslat.findings.catalogue import CODES, ROWS
 from nfslat.findings.client import Slots, client_findings
 from nfslat.findings.clock import clock_findings
+from nfslat.findings.connecting import connecting_findings
 from nfslat.findings.database import database_findings
 from nfslat.findings.diagnosis import Diagnosis, LookAt, diagnosis
 from nfslat.findings.facts import (
     DATA_OPS,
+    Connects,
     DelayedAcks,
     Facts,
     HostPauses,
@@ -48,6 +50,7 @@ from nfslat.findings.facts import (
     PutOff,
     Rate,
     Reconnects,
+    Resent,
     SlowOps,
     Stalls,
     moved_ms,
@@ -59,6 +62,7 @@ from nfslat.findings.manual import evidence_of, manual
 from nfslat.findings.network import network_findings
 from nfslat.findings.put_off import error_findings
 from nfslat.findings.rank import ranked
+from nfslat.findings.resent import resent_findings
 from nfslat.findings.server import Unknown, server_findings, with_window
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.unseen import WithUnseen
@@ -71,6 +75,7 @@ from nfslat.model.tables import Kind
 from nfslat.report.blocks import Prose
 from nfslat.report.sections.parts import clock_section
 from nfslat.wire.above import Why
+from nfslat.wire.connecting import Fate
 
 ROOT = Path(__file__).parents[1]
 SOUND = Ground(ops=1000, complete=1.0, incomplete="", negative=0, clock_fits=True)
@@ -269,6 +274,12 @@ UNANSWERED = Facts(
         )
     ],
 )  # fmt: skip
+CONNECTS = Facts(
+    Layers(0.2, 0.8),
+    kept_above={Why.CONNECTING: kept(87.0)},
+    connects=Connects(3, 21_000.0, Fate.TO_SERVER, 0.94),
+)
+TIMEOUTS = Facts(Layers(0.3, 900.0), ops=60, sent_again=Resent(60, 700.0, 60, "tcp"))
 WAITING = {"connections", "still", "calls", "side", "waiter", "other", "since", "waits_ms", "tries", "last_try_ms"}
 SHUT = replace(ABOVE, kept_above={Why.WINDOW: kept(7.9)})
 
@@ -329,6 +340,10 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
                            "the path"),
     "calls-unanswered": (UNANSWERED, hang_findings, "server", None, "certain",
                          {"ops", "calls", "waits_ms", "sends", "answered"}, "what the server does with these calls"),
+    "syn-unanswered": (CONNECTS, connecting_findings, "network", None, "certain",
+                       {"connections", "connecting_ms", "fate", "time_share", "above_wire_ms"}, "the path of SYNs"),
+    "rpc-timeout": (TIMEOUTS, resent_findings, "client", None, "certain",
+                    {"ops", "after_ms", "answered_twice", "by"}, "timeo of the mount"),
     "server-grace": (IN_GRACE, error_findings, "server", 0.75, "certain", RETRIED, "the server's start"),
     "server-delay": (JUKEBOX, error_findings, "server", 0.75, "certain", RETRIED, "what the server waits for"),
     "state-lost": (GONE_SESSION, error_findings, "server", 0.75, "likely", RETRIED, "why state was lost"),
@@ -363,7 +378,7 @@ def codes(findings: list[Diagnosis]) -> list[str]:
 def every(facts: Facts) -> list[Diagnosis]:
     """All findings, ranked."""
     stages = (server_findings, network_findings, tcp_findings, host_findings, client_findings)
-    stages += (database_findings, error_findings, hang_findings)
+    stages += (database_findings, error_findings, hang_findings, connecting_findings, resent_findings)
     return ranked(with_window(facts, [one for stage in stages for one in stage(facts)]))
 
 
@@ -463,6 +478,7 @@ def test_codes_of_findings_are_written_in_the_catalogue_and_where_they_are_made_
     facts of the tuning manual have ids of their own.
     """
     own = {"catalogue", "server", "slow_ops", "network", "tcp", "hosts", "hanging", "client", "database", "put_off"}
+    own |= {"connecting", "resent"}
     codes = {code for code in CODES if "-" in code}
     elsewhere = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}"
@@ -1278,10 +1294,10 @@ def test_a_closed_window_is_the_threads_where_calls_wait_for_those() -> None:
 
 
 def test_bounds_that_are_more_than_there_is_share_it() -> None:
-    """Four bounds of 6 ms each, and 8 ms above the wire: each has a quarter, and nothing is left."""
+    """Five bounds of 6 ms each, and 8 ms above the wire: each has a fifth, and nothing is left."""
     pause = stalls("host-pause", {"reply_net": 0.1}, host_pauses={"client": HostPauses(1, 80.0, 80.0)})
     facts = replace(ABOVE, stalls=pause, kept_above={why: kept(6) for why in Why})
-    assert [facts.kept_ms(why) for why in Why] == [pytest.approx(8 / 4)] * 4
+    assert [facts.kept_ms(why) for why in Why] == [pytest.approx(8 / 5)] * 5
     assert facts.above_ms == pytest.approx(0)
     found, said = said_of(facts)
     assert codes(found) == ["host-pause", "net-loss", "reconnect", "server-window"]

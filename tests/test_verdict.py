@@ -48,7 +48,8 @@ _EVIDENCE: dict[str, Evidence] = {
     "net-delay": Delay(least_round_trip_ms=0.0, network_ms=0.0),
     "between-taps": Between(network_ms=9.0, explained_ms=1.0, unexplained_ms=8.0),
     "above-wire": AboveWire(
-        above_wire_ms=50.0, paused_ms=0.0, no_connection_ms=0.0, window_ms=0.0, behind_loss_ms=0.0, slot_wait_ms=None,
+        above_wire_ms=50.0, paused_ms=0.0, no_connection_ms=0.0, connecting_ms=0.0, window_ms=0.0, behind_loss_ms=0.0,
+        slot_wait_ms=None,
         unseen_share=0.0, unseen_ms=None,
     ),
     "net-asymmetry": Asymmetry(call_net_ms=0.0, reply_net_ms=0.0, error_ms=0.0),

@@ -13,7 +13,8 @@ from nfslat.model.units import to_ms, utc
 from nfslat.results import Analysis
 from nfslat.wire.above import Stops, Why, kept_above
 from nfslat.wire.charges.silences import silences
-from nfslat.wire.reconnects import without_connection
+from nfslat.wire.connecting import Connecting, There, connecting
+from nfslat.wire.reconnects import sent_on_a_new_connection, without_connection
 
 _SILENT = {
     Why.WINDOW: (Cause.ZERO_WINDOW, Cause.RECEIVE_WINDOW),
@@ -33,6 +34,13 @@ def sessions_open(c: Analysis, rows: I64, busy: float) -> float | None:
     return busy * c.inflight.client.levels.busy_ns / span_ns if span_ns else None
 
 
+def sent_anew(c: Analysis) -> Bool:
+    """Mask of the matched ops whose call was sent on a new connection, when the one before had ended."""
+    decoded = c.sender.decoded
+    rows = c.matched.client if c.sender is c.client else c.matched.server
+    return sent_on_a_new_connection(decoded.ops, decoded.loose, decoded.details)[rows]
+
+
 def times_kept_above(c: Analysis, rows: I64, sessions: float | None) -> dict[str, KeptAbove]:
     """By what kept requests in the client (`Why`); means are over the matched ops in `rows`.
 
@@ -41,9 +49,12 @@ def times_kept_above(c: Analysis, rows: I64, sessions: float | None) -> dict[str
     side = c.client
     calls = side.forward
     details = side.decoded.details
-    conn, since, until = without_connection(side.ops, side.decoded.loose, details.tcp, calls)
+    sender = c.sender
+    conn, since, until = without_connection(sender.ops, sender.decoded.loose, details.tcp, sender.forward)
     of_it = until > side.decoded.first_ns  # of a stretch what was over before it is another one's
     stops = [Stops(Why.NO_CONNECTION, conn[of_it], since[of_it], until[of_it])]
+    opened = connecting_of(c)
+    stops.append(Stops(Why.CONNECTING, opened.conn, opened.since_ns, opened.until_ns))
     if c.charges is not None:
         pauses = [(one.begin_ns, one.end_ns) for one in c.charges.pauses if one.side == "client"]
         begin, end = np.array(pauses, dtype=np.int64).reshape(-1, 2).T.copy()
@@ -61,6 +72,20 @@ def times_kept_above(c: Analysis, rows: I64, sessions: float | None) -> dict[str
             above_wire_ms=to_ms(int(kept.waits_ns.sum()) / max(len(rows), 1)),
         )
     return found
+
+
+def connecting_of(c: Analysis) -> Connecting:
+    """Connections whose first SYN was not answered; none in a capture of the server alone, which shows the last one."""
+    client, server = c.client.decoded, c.server.decoded
+    if c.inferred is not None and c.inferred.near == "server":
+        return Connecting(*np.zeros((4, 0), dtype=np.int64))
+    there = None
+    if c.inferred is None:
+        ahead_ns = c.clock.segments[-1].theta_ns if c.clock.fits else c.clock.rough_ns
+        links = c.matching.links.server, c.matching.links.client
+        there = There(server.ops, server.details.tcp, links, ahead_ns)
+    calls = client.ops.take(c.client.forward)
+    return connecting(calls, client.details.tcp, there)
 
 
 def _silent(c: Analysis, calls: Bool) -> list[Stops]:

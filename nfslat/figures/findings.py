@@ -12,7 +12,7 @@ import numpy as np
 from nfslat.answer import model
 from nfslat.answer.words import missing_ops
 from nfslat.evidence.known import Known, counts_of, rate_per_s
-from nfslat.figures.above import sessions_open, times_kept_above
+from nfslat.figures.above import connecting_of, sent_anew, sessions_open, times_kept_above
 from nfslat.figures.charges import stalls_of
 from nfslat.figures.gains import with_gains
 from nfslat.figures.late_calls import late_calls, late_ns
@@ -22,9 +22,10 @@ from nfslat.figures.slow_ops import slow_ops_of
 from nfslat.figures.unseen import with_unseen
 from nfslat.figures.whatif import in_effect
 from nfslat.findings.client import client_findings
+from nfslat.findings.connecting import connecting_findings
 from nfslat.findings.database import database_findings
 from nfslat.findings.diagnosis import Diagnosis
-from nfslat.findings.facts import UNSTABLE_WRITE, Facts, InSeries, Reconnects, moved_ms
+from nfslat.findings.facts import UNSTABLE_WRITE, Connects, Facts, InSeries, Reconnects, Resent, moved_ms
 from nfslat.findings.hanging import hang_findings
 from nfslat.findings.hosts import host_findings
 from nfslat.findings.inferred import no_surer
@@ -33,6 +34,7 @@ from nfslat.findings.network import network_findings
 from nfslat.findings.parts import Whole
 from nfslat.findings.put_off import error_findings, put_off_by_layer
 from nfslat.findings.rank import ranked
+from nfslat.findings.resent import resent_findings
 from nfslat.findings.server import server_findings, with_window
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, verdict
@@ -45,7 +47,9 @@ from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
 from nfslat.results import Analysis, Side
 from nfslat.select import op_labels
+from nfslat.wire.connecting import Fate, pauses_before_connecting
 from nfslat.wire.reconnects import sent_on_a_new_connection
+from nfslat.wire.timeouts import timeouts
 
 _SAME = 1.1
 _NEARLY_ALL = 0.99
@@ -95,6 +99,8 @@ def judge(
         server_findings,
         network_findings,
         tcp_findings,
+        connecting_findings,
+        resent_findings,
         host_findings,
         client_findings,
         database_findings,
@@ -115,6 +121,7 @@ def judge(
         negative=matched.total.negative_network,
         long_ms=facts.long_ms,
         idle=c.inflight.client.levels.idle_share,
+        unheard=_unheard(c),
         unseen_explain=facts.unseen_ms is not None,
         unseen=facts.unseen if facts.unseen is not None and facts.unseen.matters else None,
         clock_fits=c.clock.fits,
@@ -127,6 +134,15 @@ def judge(
     )
     mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by, put_off_ms=put_off_by_layer(facts))
     return Judged(found, verdict(mean, worst, ground, [*found, *hangs], objectives), facts, mean, ground)
+
+
+def _unheard(c: Analysis) -> float:
+    """Share of the time in which the server's capture alone does not tell what its clients waited for."""
+    if c.inferred is None or c.inferred.near != "server":
+        return 0.0
+    d = c.server.decoded
+    _, total_ns = pauses_before_connecting(d.ops.take(c.server.forward), d.details.tcp)
+    return total_ns / max(d.last_ns - d.first_ns, 1)
 
 
 def _lost_share(side: Side) -> float:
@@ -185,6 +201,8 @@ def _facts(
         slowest_parts=slowest.parts_ms,
         by_op=_of_server(c, by_op),
         reconnects=_reconnects(c),
+        connects=_connects(c),
+        sent_again=_sent_again(c),
         slow_ops=None if thread_ms is not None else slow_ops_of(c, rows, how_late),
         kept_above=times_kept_above(c, rows, sessions),
         put_off=put_off_of(c.client.ops, c.tried_again, c.matched.client[rows], as_asked=above is not None),
@@ -352,9 +370,33 @@ def contradictions(known: Known, server: model.ServerInFlight) -> list[str]:
     return said
 
 
+def _sent_again(c: Analysis) -> Resent | None:
+    side = c.sender
+    d, every = side.decoded, np.zeros(len(side.ops), dtype=np.bool_)
+    every[c.matched.client if side is c.client else c.matched.server] = True
+    anew = sent_on_a_new_connection(d.ops, d.loose, d.details)
+    resent = timeouts(d.ops, d.loose, every, anew)
+    if resent is None:
+        return None
+    transports = [d.ops.connections[conn].transport for conn in np.unique(d.ops.conn[resent.row]).tolist()]
+    twice = int(np.count_nonzero(resent.answered_twice))
+    if "udp" in transports and 2 * twice < len(resent.row):
+        return None  # a datagram was lost
+    return Resent(len(resent.row), to_ms(float(np.median(resent.after_ns))), twice, transports[0])
+
+
+def _connects(c: Analysis) -> Connects | None:
+    opened = connecting_of(c)
+    if not len(opened.conn):
+        return None
+    total_ns = int((opened.until_ns - opened.since_ns).sum())
+    span_ns = c.client.decoded.last_ns - c.client.decoded.first_ns
+    share = total_ns / span_ns if 0 < total_ns <= span_ns else None
+    return Connects(len(opened.conn), to_ms(total_ns), Fate(int(np.bincount(opened.fate).argmax())), share)
+
+
 def _reconnects(c: Analysis) -> Reconnects | None:
-    decoded = c.client.decoded
-    late = sent_on_a_new_connection(c.client.ops, decoded.loose, decoded.details)[c.matched.client]
+    late = sent_anew(c)
     if not late.any() or late.all():
         return None
     srt = c.client_srt_ns

@@ -218,6 +218,28 @@ ROWS = (
         do="Read the server's log at that time (journalctl -u nfs-server), and look at the slowest ops (nfslat show).",
     ),
     Row(
+        code="syn-unanswered",
+        layer="either",
+        event="no-connection",
+        title="New connections are not answered at once",
+        headline="{lost}",
+        uncounted="What requests waited for it, packets cannot show.",
+        looked_for="SYNs that are lost",
+        proof=(("connecting_ms", "until connections were open"),),
+        knob="the path of SYNs, or the server's queue of new connections",
+        decided_by=(step.SYNS,),
+        means="A client opens a connection, and its first SYN is not answered: it is sent again after 1 s, 3 s, 7 s, "
+        "and what the client has to send waits for that long, before any call is on the wire.",
+        told="Between the first SYN of a connection and the first packet of the server 0.9 s or more pass, which no "
+        "path takes, and what requests may have waited for it is 5 % of the mean (at most; its share is known with the "
+        "application's time only). With two captures SYNs that the server's does not show were lost on the way to it; "
+        "else its answer was lost, or late. It leads where that is 20 % of the mean.",
+        certain="With two captures: which SYNs came, and when they were answered.",
+        refuted="Nobody waited for that connection: it was opened ahead of need.",
+        do="Firewalls that limit new connections, or whose table is full; the server's queue of new connections "
+        "(ListenDrops).",
+    ),
+    Row(
         code="connection-cap",
         layer="server",
         title="The server limits the requests of one connection",
@@ -695,6 +717,25 @@ ROWS = (
         certain="Never: an application that only looks whether a lock is free looks alike.",
         refuted="The application asks without wanting to wait, and does something else meanwhile.",
         do="See who holds it: /proc/locks and /proc/fs/nfsd/clients/*/states on the server.",
+    ),
+    Row(
+        code="rpc-timeout",
+        layer="client",
+        title="Calls are sent again while the server works on them",
+        headline="{again}",
+        uncounted="What the work that is done twice costs, packets do not show; response times are the server's.",
+        looked_for="calls that RPC sends again too soon",
+        knob="timeo of the mount",
+        means="The mount's timeout (timeo, in tenths of a second) is shorter than what the server takes now and then: "
+        "the client sends such calls again on the same connection, and the server does the work once more, or has to "
+        "find the answer in its cache.",
+        told="Five calls or more, 1 % of the ops, were sent again on the same connection by TCP, four of five of them "
+        "within a tenth of the same time after the first transmission, which is below 10 s; by UDP only where half of "
+        "them were answered twice, for there a call, or its reply, may have been lost. It leads where that is 20 % of "
+        "the ops.",
+        certain="Always: the same time again and again is a timer.",
+        refuted="The mount has timeo=600 or more.",
+        do="Mount with timeo=600 (the default of TCP), then look at why the server takes that long.",
     ),
     Row(
         code="client-slots",

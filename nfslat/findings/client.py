@@ -23,6 +23,7 @@ _HIDDEN = 0.25  # of the ops not in the captures: no level in flight says anythi
 _KEPT = {
     Why.HOST_PAUSE: "the client did not run for a while",
     Why.NO_CONNECTION: "the client had no connection for a while",
+    Why.CONNECTING: "a new connection was not answered",
     Why.WINDOW: "the server's TCP window had no room for it",
     Why.LOSS: "it queued behind lost data",
 }
@@ -82,6 +83,7 @@ class AboveWire(Evidence):
     above_wire_ms: float  # of the application's mean
     paused_ms: float  # of that, at most, while the client did not run
     no_connection_ms: float  # while it had no connection
+    connecting_ms: float
     window_ms: float  # while the server's window had no room
     behind_loss_ms: float  # behind data that were lost
     slot_wait_ms: float | None  # as the client counts it
@@ -300,6 +302,7 @@ def _above(f: Facts) -> Diagnosis | None:
             above_wire_ms=above,
             paused_ms=kept[Why.HOST_PAUSE],
             no_connection_ms=kept[Why.NO_CONNECTION],
+            connecting_ms=kept[Why.CONNECTING],
             window_ms=kept[Why.WINDOW],
             behind_loss_ms=kept[Why.LOSS],
             slot_wait_ms=f.slot_wait_ms,

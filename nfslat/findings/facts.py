@@ -22,6 +22,7 @@ from nfslat.findings.unseen import WithUnseen
 from nfslat.model.causes import FROM_OUTSIDE, Cause
 from nfslat.model.protocol import DATA_OPS
 from nfslat.wire.above import Why
+from nfslat.wire.connecting import Fate
 
 if TYPE_CHECKING:
     from nfslat.evidence.records import Database, HostLoad, Snapshot
@@ -47,6 +48,24 @@ class Reconnects(NamedTuple):
     ops: int
     mean_ms: float  # client SRT
     excess_ms: float  # of the mean over all ops: what these took beyond what the others take
+
+
+class Resent(NamedTuple):
+    """Ops whose call RPC sent again on the same connection, all about as long after the first time."""
+
+    ops: int
+    after_ms: float  # median
+    answered_twice: int  # of them
+    by: str  # tcp or udp
+
+
+class Connects(NamedTuple):
+    """Connections whose first SYN was not answered."""
+
+    connections: int
+    total_ms: float
+    fate: Fate  # of most of them
+    time_share: float | None  # of the time of the client's capture
 
 
 class SlowOps(NamedTuple):
@@ -233,6 +252,8 @@ class Facts:
     sessions: Sequence[SessionInFlight] = ()
     caps: Sequence[CapInFlight] = ()
     reconnects: Reconnects | None = None
+    connects: Connects | None = None
+    sent_again: Resent | None = None
     slow_ops: SlowOps | None = None
     sessions_open: float | None = None  # requests that the application has open on average, by Little's law
     kept_above: Mapping[str, KeptAbove] = field(default_factory=dict)  # by `Why`
@@ -298,7 +319,10 @@ class Facts:
     @property
     def kept_by(self) -> dict[str, float]:
         """The same by the layer that kept requests from leaving, where that is another than the client."""
-        by = {"server": self.kept_ms(Why.NO_CONNECTION) + self.kept_ms(Why.WINDOW), "network": self.kept_ms(Why.LOSS)}
+        by = {
+            "server": self.kept_ms(Why.NO_CONNECTION) + self.kept_ms(Why.WINDOW),
+            "network": self.kept_ms(Why.LOSS) + self.kept_ms(Why.CONNECTING),
+        }
         return {layer: kept for layer, kept in by.items() if kept}
 
     @property

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from nfslat.findings.catalogue import HANGS
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.put_off import PUT_OFF_CODES
+from nfslat.findings.resent import CODE as RESENT
 
-# What the packets of either host show by themselves: errors in replies, connections that hang.
-_SEEN = frozenset((*PUT_OFF_CODES, *HANGS))
+# What the packets of either host show by themselves: errors in replies, connections that hang,
+# calls that come again.
+_SEEN = frozenset((*PUT_OFF_CODES, *HANGS, RESENT))
 
 
 def no_surer(findings: Sequence[Diagnosis], taken_at: str) -> list[Diagnosis]:

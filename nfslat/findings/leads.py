@@ -16,12 +16,14 @@ from nfslat.answer.words import complete
 from nfslat.findings import steps
 from nfslat.findings.catalogue import CAUSE, HANGS, ROWS, SYMPTOM, next_step, row
 from nfslat.findings.client import ABOVE, SLOT_CODES, Slots
+from nfslat.findings.connecting import Connecting
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import LONG_MS
 from nfslat.findings.hosts import HostPause
 from nfslat.findings.layers import Layers
 from nfslat.findings.network import ASYMMETRY, BETWEEN
 from nfslat.findings.put_off import PUT_OFF_CODES
+from nfslat.findings.resent import LEADING_SHARE, SentAgain
 from nfslat.findings.server import THREADS, UNKNOWN, Reconnect, Storage, Unknown
 from nfslat.findings.slow_ops import SLOW_OPS, Late
 from nfslat.findings.unseen import WithUnseen
@@ -42,6 +44,7 @@ _PAUSE_MS = 500.0
 _NEGATIVE = 0.1  # of the ops
 _LOSSY, _MUCH_LOST = 0.002, 0.01  # of the ops
 _UNCLOCKED = 0.25  # of the time: so much may be missed without the clock of the other host
+_UNHEARD = 0.2  # of the time: a server's capture that shows no more of a client cannot say that nothing is wrong
 _TIMER_MS = 250.0  # of a retransmission, with what passes until its ACK (Linux: 200 ms at the least)
 
 
@@ -61,6 +64,8 @@ class Ground(NamedTuple):
     lost_share: float = 0.0  # of the ops, those for which the capture of one host shows that packets were lost
     long_ms: float = LONG_MS  # in the server: findings begin there to look for a cause
     idle: float = 0.0  # of the time, how much of it no client has anything in flight
+    # Of the time, in how much of it a client was not heard of before it opened a connection, at the server alone.
+    unheard: float = 0.0
     unseen_explain: bool = False  # what is left above the wire might be of ops that are not in the captures
     unseen: WithUnseen | None = (
         None  # where the means of the ops that are shown mislead; the verdict's are with the rest
@@ -144,6 +149,8 @@ def _doubt(one: Diagnosis, mean: Layers, ground: Ground | None) -> str:
     """Why a cause may be none: it rests on times that were inferred, and not well enough."""
     if ground is None or ground.inferred is None:
         return ""
+    if isinstance(one.evidence, Reconnect):
+        return ""  # the waits are measured where the calls were sent again
     left_ms = (one.share or 0.0) * mean.total_ms - ground.error_ms
     if one.share is not None and left_ms < row(one.code).least * _HALF_AS_MUCH * mean.total_ms:
         return (
@@ -195,8 +202,10 @@ def _is_limit_at_work(one: Diagnosis, mean: Layers) -> bool:
         return one.share is None and e.is_told and bool((e.at_limit_share or 0.0) >= _AT_WORK or e.slot_wait_ms)
     if isinstance(e, HostPause):
         return one.share is None and (e.longest_ms >= _PAUSE_MS or _is_much(e.above_wire_ms, mean))
-    if isinstance(e, Reconnect):
+    if isinstance(e, Reconnect | Connecting):
         return mean.client_ms is None and _is_much(e.above_wire_ms, mean)
+    if isinstance(e, SentAgain):
+        return e.ops_share >= LEADING_SHARE
     return one.code in HANGS
 
 
@@ -287,6 +296,12 @@ def _nothing(
         return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
     if ground.lost_share > _MUCH_LOST:
         why = "packets are lost on the path, and what that costs is not seen in the capture of one host alone"
+        return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
+    if ground.unheard >= _UNHEARD:
+        why = (
+            "the client was not heard of before it opened new connections, and whether its SYNs were lost, or it had "
+            "nothing to ask for, no packet at the server shows"
+        )
         return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
     return Lead("no-fault", also=[one for one in known if one.confidence == "certain"])
 

@@ -8,7 +8,19 @@ from dataclasses import fields
 from types import NoneType
 from typing import get_args, get_type_hints
 
-from nfslat.findings import client, database, hanging, hosts, network, put_off, server, slow_ops, tcp
+from nfslat.findings import (
+    client,
+    connecting,
+    database,
+    hanging,
+    hosts,
+    network,
+    put_off,
+    resent,
+    server,
+    slow_ops,
+    tcp,
+)
 from nfslat.findings.catalogue import ROWS, Row
 from nfslat.findings.diagnosis import INLINED, OPTIONAL, Evidence
 from nfslat.findings.witness import WARNED, Warned
@@ -45,7 +57,7 @@ def evidence_of(one: Row) -> list[type[Evidence]]:
     """Kinds of evidence that a finding may rest on: those whose docstring names it; all waits for TCP share one."""
     kinds = [
         kind
-        for module in (server, slow_ops, network, tcp, hosts, hanging, client, database, put_off)
+        for module in (server, slow_ops, network, tcp, connecting, hosts, hanging, client, resent, database, put_off)
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, Evidence) and kind.__module__ == module.__name__
     ]

@@ -71,6 +71,11 @@ NFSD = Step(
     "the server, now, while calls have no answer",
     "what its threads wait for: the file system, a disk, a lock, another client's delegation",
 )
+SYNS = Step(
+    "nstat -az TcpExtTCPSynRetrans TcpExtListenDrops TcpExtListenOverflows; conntrack -S",
+    "both hosts, twice, under the same load",
+    "whether SYNs are lost on the path (SynRetrans grows at the client alone) or dropped by the server (ListenDrops)",
+)
 LOCKS = Step(
     "cat /proc/locks /proc/fs/nfsd/clients/*/states",
     "the server, while requests wait",

@@ -367,9 +367,14 @@ def _found(
             called[whole_rows] = peer.stamp_of_call(ops.call_first_frame[whole_rows])
             acked[whole_rows] = peer.stamp_of_ack(ops.reply_last_frame[whole_rows])
         departed[of_others.rows(one)] = peer.left(others[of_others.rows(one)]) - half
-    # Nobody saw when the other host had a call whose connection was lost.
-    seen = ops.transmissions[rows[torn]] == 1
-    columns.take(rows[torn[seen]], [one.part(seen) for one in of_torn], doubt_of_torn[seen])
+    if near == "client":
+        # Nobody saw whether the server had a call whose connection was lost: with the reply's, at the latest.
+        again = ops.transmissions[rows[torn]] > 1
+        sent_ns, half_ns = ops.t1[rows[torn[again]]].astype(np.float64), told.round_trip_ns / 2
+        of_torn[0].low[again], of_torn[0].high[again] = sent_ns + half_ns, np.inf
+        of_torn[0].at[again] = np.fmax(of_torn[0].at[again], sent_ns + half_ns)
+        doubt_of_torn[again] = 0.0
+    columns.take(rows[torn], of_torn, doubt_of_torn)
     trip_ns = told.round_trip_ns
     for pair in of_hosts(ops, bare):
         ends, doubt, least_ns = of_server(ops, pair)

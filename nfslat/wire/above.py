@@ -24,6 +24,7 @@ class Why(StrEnum):
 
     HOST_PAUSE = "pause"  # which also stops the application: nothing piles up
     NO_CONNECTION = "no connection"
+    CONNECTING = "connecting"  # the first SYN of a new one is not answered, and is sent again
     WINDOW = "window"  # of the server: closed, or too small for the next segment
     LOSS = "loss"  # the client's TCP waits until it sends again what was lost: its congestion window is full
 

@@ -144,8 +144,9 @@ def test_bounds_that_contradict_each_other_infer_nothing() -> None:
     assert isinstance(found, str) or np.mean(found.inferred.low_ns > found.inferred.high_ns) <= 0.05
 
 
-def test_an_op_whose_connection_was_lost_has_no_time_of_the_server() -> None:
-    """Sent again on another connection, a call may have come the first time, or not: nobody saw that."""
+def test_an_op_whose_connection_was_lost_has_wide_bounds() -> None:
+    """Sent again on another connection, a call may have come the first time, or not: nobody saw that, and the response
+    time at the client is measured all the same."""
     ops, segments = capture(World(connections=2))
     again = ops.transmissions.copy()
     again[5:9] = 2
@@ -155,8 +156,10 @@ def test_an_op_whose_connection_was_lost_has_no_time_of_the_server() -> None:
     ops_again = dataclasses.replace(ops, transmissions=again)
     found = infer(ops_again, np.ones(len(ops), dtype=np.bool_), by_connection(rows, half))
     assert isinstance(found, Found)
-    assert not found.known[5:9].any()
-    assert found.known.mean() > 0.9
+    assert found.known.all()
+    low_ns, high_ns = found.inferred.low_ns[5:9], found.inferred.high_ns[5:9]
+    assert (low_ns == 0).all()
+    assert (high_ns >= ops.t2[5:9] - ops.t1[5:9] - found.inferred.round_trip_ns - 1_000_000).all()
 
 
 def test_a_capture_on_the_way_is_told_from_one_at_a_host() -> None:

@@ -1,0 +1,111 @@
+"""Facts -> a finding on connections whose SYNs are lost or not answered: requests wait until one comes through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
+from nfslat.findings.facts import Facts
+from nfslat.findings.words import ms, percent, span, times
+from nfslat.wire.above import Why
+from nfslat.wire.connecting import Fate
+
+CODE = "syn-unanswered"
+_LEAST_SHARE = 0.05  # of the mean
+_WHERE = {
+    Fate.UNKNOWN: "lost on the path, or not answered by the server",
+    Fate.TO_SERVER: "lost on the way to the server, whose capture does not show them",
+    Fate.TO_CLIENT: "answered, and the answers lost on the way back",
+    Fate.IN_SERVER: "answered late by the server, whose capture shows them",
+}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Connecting(Evidence):
+    """What the finding syn-unanswered rests on."""
+
+    connections: int
+    connecting_ms: float  # in all, from the first SYN to an answer
+    longest_ms: float
+    at: str  # when the longest began
+    fate: str  # of the SYNs: unknown, to-server, to-client or in-server
+    time_share: float | None  # of the time in which operations were seen
+    above_wire_ms: float  # mean, at most: what requests waited meanwhile
+    counted_above_ms: float  # of that what is counted, where the application's time is known
+
+    @property
+    def lost(self) -> str:
+        """What a verdict says of it."""
+        how_many = times(self.connections, "connection")
+        where = _WHERE[Fate[self.fate.upper().replace("-", "_")]]
+        return f"SYNs are {where}: {how_many} took {span(self.connecting_ms)} to be opened"
+
+    @property
+    def may_be_more(self) -> bool:
+        """Requests waited for a connection."""
+        return True
+
+
+def connecting_findings(f: Facts) -> list[Diagnosis]:
+    """At most one finding: what passes until connections are open."""
+    kept, opened = f.kept_above.get(Why.CONNECTING), f.connects
+    if kept is None or opened is None:
+        return []
+    counted = f.kept_ms(Why.CONNECTING)
+    if not counted and (f.mean.client_ms is not None or f.share(kept.above_wire_ms) < _LEAST_SHARE):
+        return []
+    evidence = Connecting(
+        connections=opened.connections,
+        connecting_ms=opened.total_ms,
+        longest_ms=kept.longest_ms,
+        at=kept.at,
+        fate=opened.fate.name.lower().replace("_", "-"),
+        time_share=opened.time_share,
+        above_wire_ms=kept.above_wire_ms,
+        counted_above_ms=counted,
+    )
+    of_time = "" if opened.time_share is None else f", {percent(opened.time_share)} of the time of the capture"
+    waits = (
+        f"up to {ms(counted)} ms on average of what lies above the wire are requests that waited for it"
+        if counted
+        else f"requests that waited for it are not on the wire, up to {ms(kept.above_wire_ms)} ms for each op"
+    )
+    text = (
+        f"{times(opened.connections, 'connection')} had no answer to the first SYN, and "
+        f"{span(opened.total_ms)} passed until they were open{of_time} (the longest {span(kept.longest_ms)}, from "
+        f"{kept.at}): SYNs were {_WHERE[opened.fate]}; {waits}"
+    )
+    is_server = opened.fate is Fate.IN_SERVER
+    return [
+        diagnosis(
+            CODE,
+            "server" if is_server else "network",
+            text,
+            share=min(f.share(counted), 1.0) if counted else None,
+            confidence="likely" if opened.fate is Fate.UNKNOWN else "certain",
+            evidence=evidence,
+            advice=_ADVICE_SERVER if is_server else _ADVICE_PATH,
+        )
+    ]
+
+
+_ADVICE_PATH = LookAt(
+    knob="the path of SYNs",
+    how=(
+        "# firewalls and NAT in transit: limits of new connections, tables of connections that are full "
+        "(conntrack -S: drop, insert_failed)",
+        "ss -tno state syn-sent # on the client, while it happens",
+        "nstat -az TcpExtListenDrops TcpExtListenOverflows TcpExtTCPReqQFullDrop # on the server",
+    ),
+    verify="nstat -az TcpExtTCPSynRetrans on the client does not grow",
+    sources=("retransmission of SYNs: RFC 6298 section 2.1",),
+)
+_ADVICE_SERVER = LookAt(
+    knob="the server's queue of new connections",
+    how=(
+        "nstat -az TcpExtListenDrops TcpExtListenOverflows TcpExtTCPReqQFullDrop # on the server",
+        "ss -tln sport = :2049 # on the server: Recv-Q beside Send-Q, the length of the queue",
+        "# limits of connections: nfsd's threads times 20 and more (dmesg: too many open connections)",
+    ),
+    verify="nstat -az TcpExtTCPSynRetrans on the client does not grow",
+)

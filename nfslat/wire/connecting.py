@@ -1,0 +1,112 @@
+"""TCP details of a client's side, and of the server's -> connections whose first SYN was not answered, and its fate.
+
+A SYN is sent again after 1 s, 3 s and 7 s (RFC 6298 section 2.1; Linux: tcp_syn_retries), longer than any path takes.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from nfslat.model.details import Tcp
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import I32, I64, Ops
+
+LEAST_RETRY_NS = 900_000_000
+
+
+class Fate(IntEnum):
+    """Where the first SYN of a connection, or its answer, was lost."""
+
+    UNKNOWN = 0
+    TO_SERVER = 1  # the server's capture does not show it
+    TO_CLIENT = 2  # the server answered it
+    IN_SERVER = 3  # the server had it, and answered late
+
+
+class Connecting(NamedTuple):
+    """A row a connection: from its first SYN until an answer came, on the client's clock."""
+
+    conn: I64
+    since_ns: I64
+    until_ns: I64
+    fate: I64
+
+
+class There(NamedTuple):
+    """The server's side: the connections there of each of the client's, and by how much its clock is ahead."""
+
+    ops: Ops
+    tcp: Tcp
+    links: tuple[I32, I32]  # of the server's connections, and of the client's
+    ahead_ns: int
+
+
+def connecting(ops: Ops, tcp: Tcp, there: There | None) -> Connecting:
+    """The client's connections that carry calls, and took `LEAST_RETRY_NS` or longer to be opened."""
+    ways = np.unique(ops.conn.astype(np.int64) * 2 + ops.direction)
+    rows = []
+    number = {
+        (conn, reconnect, direction): row
+        for row, (conn, reconnect, direction) in enumerate(
+            zip(tcp.conn.tolist(), tcp.reconnect.tolist(), tcp.direction.tolist(), strict=True)
+        )
+    }
+    for row in np.flatnonzero((tcp.saw_syn == 1) & np.isin(tcp.conn * 2 + tcp.direction, ways)).tolist():
+        conn, reconnect, direction = int(tcp.conn[row]), int(tcp.reconnect[row]), int(tcp.direction[row])
+        answer = number.get((conn, reconnect, 1 - direction))
+        if answer is None or tcp.saw_syn[answer] != 1:
+            continue
+        since_ns, until_ns = int(tcp.first_ns[row]), int(tcp.first_ns[answer])
+        if until_ns - since_ns >= LEAST_RETRY_NS:
+            fate = Fate.UNKNOWN if there is None else _fate(there, ops, tcp, row)
+            rows.append((conn, since_ns, until_ns, int(fate)))
+    return Connecting(*np.array(rows, dtype=np.int64).reshape(-1, 4).T.copy())
+
+
+def _fate(there: There, ops: Ops, tcp: Tcp, row: int) -> Fate:
+    """What the server's capture shows of the SYN in `row` of the client's `tcp`: by the sequence number behind it."""
+    server, client = there.links
+    link = client[tcp.conn[row]]
+    if link == NULL:
+        return Fate.UNKNOWN
+    theirs = there.tcp
+    same = np.isin(theirs.conn, np.flatnonzero(server == link)) & (theirs.saw_syn == 1)
+    (matching,) = np.nonzero(same & (theirs.first_seq == tcp.first_seq[row]))
+    if len(matching) != 1:
+        return Fate.UNKNOWN
+    at = int(matching[0])
+    came_ns = int(theirs.first_ns[at]) - there.ahead_ns
+    if came_ns - int(tcp.first_ns[row]) >= LEAST_RETRY_NS:
+        return Fate.TO_SERVER
+    back = (theirs.conn == theirs.conn[at]) & (theirs.reconnect == theirs.reconnect[at])
+    back &= theirs.direction != theirs.direction[at]
+    if not back.any():
+        return Fate.UNKNOWN
+    late_ns = int(theirs.first_ns[back].min()) - int(theirs.first_ns[at])
+    return Fate.IN_SERVER if late_ns >= LEAST_RETRY_NS else Fate.TO_CLIENT
+
+
+def pauses_before_connecting(ops: Ops, tcp: Tcp) -> tuple[int, int]:
+    """How often, and for how long in all (ns), a client was not heard of before it opened a connection, after others.
+
+    At the server nothing shows whether it had nothing to ask for then, or its first SYNs were lost.
+    """
+    ways = np.unique(ops.conn.astype(np.int64) * 2 + ops.direction).tolist()
+    lives: dict[str, list[tuple[int, int, bool]]] = {}
+    for way in ways:
+        host = ops.connections[way >> 1].source(way & 1)[0]
+        for row in np.flatnonzero(tcp.conn == way >> 1).tolist():
+            is_client = int(tcp.direction[row]) == way & 1
+            opens = bool(is_client and tcp.saw_syn[row] == 1)
+            lives.setdefault(host, []).append((int(tcp.first_ns[row]), int(tcp.last_ns[row]), opens))
+    count = total_ns = 0
+    for stood in lives.values():
+        heard_ns = None
+        for first_ns, last_ns, opens in sorted(stood, key=lambda life: (life[0], not life[2])):
+            if heard_ns is not None and opens and first_ns - heard_ns >= LEAST_RETRY_NS:
+                count, total_ns = count + 1, total_ns + first_ns - heard_ns
+            heard_ns = last_ns if heard_ns is None else max(heard_ns, last_ns)
+    return count, total_ns
