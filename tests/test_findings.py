@@ -43,6 +43,7 @@ from nfslat.findings.facts import (
     Connects,
     DelayedAcks,
     Facts,
+    Failing,
     HostPauses,
     InSeries,
     KeptAbove,
@@ -55,6 +56,7 @@ from nfslat.findings.facts import (
     Stalls,
     moved_ms,
 )
+from nfslat.findings.failing import failing_findings
 from nfslat.findings.hanging import hang_findings
 from nfslat.findings.hosts import host_findings
 from nfslat.findings.layers import Layers
@@ -280,6 +282,11 @@ CONNECTS = Facts(
     connects=Connects(3, 21_000.0, Fate.TO_SERVER, 0.94),
 )
 TIMEOUTS = Facts(Layers(0.3, 900.0), ops=60, sent_again=Resent(60, 700.0, 60, "tcp"))
+FAILING = Facts(
+    Layers(0.3, 0.7),
+    ops=200,
+    failing=[Failing("WRITE", "NFS3ERR_NOSPC", 58, 100, ["10.0.0.1"], 1, [], "14:15:16 UTC", "14:15:17 UTC")],
+)
 WAITING = {"connections", "still", "calls", "side", "waiter", "other", "since", "waits_ms", "tries", "last_try_ms"}
 SHUT = replace(ABOVE, kept_above={Why.WINDOW: kept(7.9)})
 
@@ -344,6 +351,8 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
                        {"connections", "connecting_ms", "fate", "time_share", "above_wire_ms"}, "the path of SYNs"),
     "rpc-timeout": (TIMEOUTS, resent_findings, "client", None, "certain",
                     {"ops", "after_ms", "answered_twice", "by"}, "timeo of the mount"),
+    "operations-fail": (FAILING, failing_findings, "server", None, "certain",
+                        {"op", "status", "ops", "of", "ops_share", "clients", "client", "files"}, "space, or inodes"),
     "server-grace": (IN_GRACE, error_findings, "server", 0.75, "certain", RETRIED, "the server's start"),
     "server-delay": (JUKEBOX, error_findings, "server", 0.75, "certain", RETRIED, "what the server waits for"),
     "state-lost": (GONE_SESSION, error_findings, "server", 0.75, "likely", RETRIED, "why state was lost"),
@@ -379,6 +388,7 @@ def every(facts: Facts) -> list[Diagnosis]:
     """All findings, ranked."""
     stages = (server_findings, network_findings, tcp_findings, host_findings, client_findings)
     stages += (database_findings, error_findings, hang_findings, connecting_findings, resent_findings)
+    stages += (failing_findings,)
     return ranked(with_window(facts, [one for stage in stages for one in stage(facts)]))
 
 
@@ -478,7 +488,7 @@ def test_codes_of_findings_are_written_in_the_catalogue_and_where_they_are_made_
     facts of the tuning manual have ids of their own.
     """
     own = {"catalogue", "server", "slow_ops", "network", "tcp", "hosts", "hanging", "client", "database", "put_off"}
-    own |= {"connecting", "resent"}
+    own |= {"connecting", "resent", "failing"}
     codes = {code for code in CODES if "-" in code}
     elsewhere = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}"

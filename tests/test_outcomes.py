@@ -81,7 +81,7 @@ def _requests(calls: list[Call], end_ms: float = 1e6) -> list[Request]:
         (3, 10008, "NFS3ERR_JUKEBOX", Says.DELAY),
         (4, 10008, "NFS4ERR_DELAY", Says.DELAY),
         (4, 10013, "NFS4ERR_GRACE", Says.GRACE),
-        (4, 10024, "NFS4ERR_OLD_STATEID", Says.STATE),
+        (4, 10024, "NFS4ERR_OLD_STATEID", Says.EVERYDAY),
         (4, 10052, "NFS4ERR_BADSESSION", Says.STATE),
         (4, 10063, "NFS4ERR_SEQ_MISORDERED", Says.STATE),
         (4, 10096, "NFS4ERR_XATTR2BIG", Says.EVERYDAY),

@@ -17,7 +17,7 @@ from nfslat.figures.charges import stalls_of
 from nfslat.figures.gains import with_gains
 from nfslat.figures.late_calls import late_calls, late_ns
 from nfslat.figures.matched import row_of, unstable_writes
-from nfslat.figures.outcomes import put_off_of
+from nfslat.figures.outcomes import failing_of, put_off_of
 from nfslat.figures.slow_ops import slow_ops_of
 from nfslat.figures.unseen import with_unseen
 from nfslat.figures.whatif import in_effect
@@ -26,6 +26,7 @@ from nfslat.findings.connecting import connecting_findings
 from nfslat.findings.database import database_findings
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import UNSTABLE_WRITE, Connects, Facts, InSeries, Reconnects, Resent, moved_ms
+from nfslat.findings.failing import failing_findings
 from nfslat.findings.hanging import hang_findings
 from nfslat.findings.hosts import host_findings
 from nfslat.findings.inferred import no_surer
@@ -105,6 +106,7 @@ def judge(
         client_findings,
         database_findings,
         error_findings,
+        failing_findings,
     )
     by_layer = questions if is_sound else ()
     explained = with_window(facts, [one for findings in by_layer for one in findings(facts)]) if is_sound else []
@@ -202,6 +204,7 @@ def _facts(
         by_op=_of_server(c, by_op),
         reconnects=_reconnects(c),
         connects=_connects(c),
+        failing=failing_of(c.client.ops, c.client.decoded.details.names, c.matched.client[rows]),
         sent_again=_sent_again(c),
         slow_ops=None if thread_ms is not None else slow_ops_of(c, rows, how_late),
         kept_above=times_kept_above(c, rows, sessions),
@@ -292,10 +295,11 @@ def findings_of_one(side: Side, tried: Sequence[Request], recoveries: Sequence[R
     facts = Facts(
         mean=Layers(0.0, srt_ms),
         put_off=put_off_of(ops, tried, rows, as_asked=False),
+        failing=failing_of(ops, side.decoded.details.names, rows),
         recoveries=_times_of(recoveries),
         ops=len(rows),
     )
-    return ranked(error_findings(facts))
+    return ranked([*error_findings(facts), *failing_findings(facts)])
 
 
 def _of_server(c: Analysis, by_op: list[model.MatchedRow]) -> list[model.MatchedRow]:

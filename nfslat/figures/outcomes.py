@@ -8,11 +8,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nfslat.findings.facts import PutOff
-from nfslat.model.statuses import Says
+from nfslat.findings.facts import Failing, PutOff
+from nfslat.model.details import Names
+from nfslat.model.protocol import NULL32
+from nfslat.model.statuses import Says, status_name
 from nfslat.model.tables import I32, I64, Ops
 from nfslat.model.units import to_ms, utc
-from nfslat.outcomes.counts import meanings, operation
+from nfslat.outcomes.counts import meanings, nfs_version, operation
 from nfslat.outcomes.tries import Outcome, Request
 from nfslat.tally.outcomes import Retries, put_off_rows, statuses_of
 
@@ -37,6 +39,51 @@ def put_off_of(ops: Ops, tried: Sequence[Request], rows: I32 | I64, *, as_asked:
     bad = bad[mine[bad]]
     lost = bad[meanings(ops, bad) == list(Says).index(Says.LOST)] if len(bad) else bad
     return put_off | ({Says.LOST.value: _put_off_answers(ops, lost.tolist())} if len(lost) else {})
+
+
+_NAMES_SHOWN = 3
+
+
+def failing_of(ops: Ops, names: Names, rows: I32 | I64) -> list[Failing]:
+    """By operation and status, the ops in `rows` that are answered with an error."""
+    rows = np.asarray(rows, dtype=np.int64)
+    bad = rows[ops.status[rows] > 0]
+    if not len(bad):
+        return []
+    of_op = np.array([operation(kind) for kind in ops.kinds])
+    every = Counter(of_op[ops.kind[rows]].tolist())
+    labels, versions = of_op[ops.kind[bad]], np.array([nfs_version(kind) for kind in ops.kinds])[ops.kind[bad]]
+    groups: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for at, label, version, status in zip(
+        bad.tolist(), labels.tolist(), versions.tolist(), ops.status[bad].tolist(), strict=True
+    ):
+        groups[label, status_name(version, status)].append(at)
+    return [_failing(ops, names, key, every[key[0]], np.array(at)) for key, at in groups.items()]
+
+
+def _failing(ops: Ops, names: Names, key: tuple[str, str], of: int, rows: I64) -> Failing:
+    clients = Counter(
+        ops.connections[way >> 1].source(way & 1)[0]
+        for way in (ops.conn[rows].astype(np.int64) * 2 + ops.direction[rows]).tolist()
+    )
+    files = ops.fh[rows]
+    at = names.name[np.isin(names.op, rows)]
+    shown = [names.names[name].decode(errors="replace") for name in np.unique(at)[:_NAMES_SHOWN].tolist()]
+    return Failing(
+        *key,
+        ops=len(rows),
+        of=of,
+        clients=[client for client, _ in clients.most_common()],
+        files=len(np.unique(files[files != NULL32])),
+        names=[plain_name(name) for name in shown],
+        since=utc(int(ops.t0[rows].min()), digits=3),
+        until=utc(int(ops.t3[rows].max()), digits=3),
+    )
+
+
+def plain_name(name: str) -> str:
+    """A name that may be printed: of a hostile one nothing but letters, digits and common signs is left."""
+    return "".join(char if char.isprintable() and char.isascii() else "?" for char in name[:64])
 
 
 def _put_off(ops: Ops, some: Sequence[Request], over: int) -> PutOff:

@@ -702,6 +702,25 @@ ROWS = (
         do="Compare exports (fsid) before and after a restart or a failover; mount again on the client.",
     ),
     Row(
+        code="operations-fail",
+        layer="server",
+        title="The server answers operations with errors",
+        headline="{fail}",
+        uncounted="No response time shows what an error costs.",
+        looked_for="operations that fail",
+        knob="what the status says",
+        means="Calls are answered quickly, and with an error that is no part of normal life: no space, a quota, an "
+        "I/O error, a file system that is read-only, rights that are missing where a client had asked before. The "
+        "application sees it.",
+        told="Five ops or more, and a tenth of their operation, have a status NOSPC, DQUOT, IO, NXIO, NODEV, ROFS, "
+        "SERVERFAULT, RESOURCE or FBIG; or ACCES, PERM or NAMETOOLONG where the operation reads, writes or changes "
+        "something. Of other operations 20 and a fifth of them are worth a line, of little weight. It leads where it "
+        "is half of an operation and a hundredth of all ops.",
+        certain="Always: the status is in the reply.",
+        refuted="The application expects it, as a test does.",
+        do="By status: df and df -i, quotas, the server's log and disks, exportfs -v and the user's numbers.",
+    ),
+    Row(
         code="lock-wait",
         layer="client",
         title="Requests wait for a lock that somebody else holds",

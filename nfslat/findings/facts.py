@@ -50,6 +50,20 @@ class Reconnects(NamedTuple):
     excess_ms: float  # of the mean over all ops: what these took beyond what the others take
 
 
+class Failing(NamedTuple):
+    """Ops of one operation that the server answered with one status."""
+
+    op: str
+    status: str
+    ops: int
+    of: int  # ops of this operation
+    clients: Sequence[str]  # that with most of them first
+    files: int
+    names: Sequence[str]  # some that their calls show
+    since: str
+    until: str
+
+
 class Resent(NamedTuple):
     """Ops whose call RPC sent again on the same connection, all about as long after the first time."""
 
@@ -253,6 +267,7 @@ class Facts:
     caps: Sequence[CapInFlight] = ()
     reconnects: Reconnects | None = None
     connects: Connects | None = None
+    failing: Sequence[Failing] = ()
     sent_again: Resent | None = None
     slow_ops: SlowOps | None = None
     sessions_open: float | None = None  # requests that the application has open on average, by Little's law

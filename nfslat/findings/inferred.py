@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from nfslat.findings.catalogue import HANGS
 from nfslat.findings.diagnosis import Diagnosis
+from nfslat.findings.failing import CODE as FAIL
 from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.resent import CODE as RESENT
 
 # What the packets of either host show by themselves: errors in replies, connections that hang,
 # calls that come again.
-_SEEN = frozenset((*PUT_OFF_CODES, *HANGS, RESENT))
+_SEEN = frozenset((*PUT_OFF_CODES, *HANGS, RESENT, FAIL))
 
 
 def no_surer(findings: Sequence[Diagnosis], taken_at: str) -> list[Diagnosis]:

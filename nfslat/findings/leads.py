@@ -19,6 +19,7 @@ from nfslat.findings.client import ABOVE, SLOT_CODES, Slots
 from nfslat.findings.connecting import Connecting
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import LONG_MS
+from nfslat.findings.failing import Failed, leads
 from nfslat.findings.hosts import HostPause
 from nfslat.findings.layers import Layers
 from nfslat.findings.network import ASYMMETRY, BETWEEN
@@ -204,6 +205,8 @@ def _is_limit_at_work(one: Diagnosis, mean: Layers) -> bool:
         return one.share is None and (e.longest_ms >= _PAUSE_MS or _is_much(e.above_wire_ms, mean))
     if isinstance(e, Reconnect | Connecting):
         return mean.client_ms is None and _is_much(e.above_wire_ms, mean)
+    if isinstance(e, Failed):
+        return leads(e)
     if isinstance(e, SentAgain):
         return e.ops_share >= LEADING_SHARE
     return one.code in HANGS

@@ -12,6 +12,7 @@ from nfslat.findings import (
     client,
     connecting,
     database,
+    failing,
     hanging,
     hosts,
     network,
@@ -57,7 +58,20 @@ def evidence_of(one: Row) -> list[type[Evidence]]:
     """Kinds of evidence that a finding may rest on: those whose docstring names it; all waits for TCP share one."""
     kinds = [
         kind
-        for module in (server, slow_ops, network, tcp, connecting, hosts, hanging, client, resent, database, put_off)
+        for module in (
+            server,
+            slow_ops,
+            network,
+            tcp,
+            connecting,
+            hosts,
+            hanging,
+            client,
+            resent,
+            database,
+            put_off,
+            failing,
+        )
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, Evidence) and kind.__module__ == module.__name__
     ]

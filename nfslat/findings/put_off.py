@@ -17,6 +17,7 @@ _LAYERS = {"grace": "server", "delay": "server", "locked": "client", "state": "s
 _SOME = 0.05  # of all the time of requests
 # A delegation that is called back has its file's next user come again, once, 0.1 s later: that is no problem.
 _LONG_MS, _OFTEN = 1000.0, 3  # a request that waited so long, or so many further tries
+_LEAST_SUCCEEDED = 10  # requests that had a lock after several tries
 _STORM, _STORM_SHARE = 20, 0.1  # answers, and their share of the ops
 _FITS = 0.7  # of the waits for the next try that Linux makes: timers run late, and recovery begins anew
 
@@ -28,6 +29,7 @@ class TriedAgain(Evidence):
     requests: int  # that were tried again, at least
     tries: int  # of these
     answers: int  # that put requests off
+    answers_of: int  # calls of these operations
     statuses: Mapping[str, int]  # of these answers
     succeeded: int  # requests
     open: int  # requests that were put off to the end of the capture: their times are at least those
@@ -54,7 +56,8 @@ class TriedAgain(Evidence):
     def answered(self) -> str:
         """``answered NFS4ERR_GRACE 40 times``."""
         name = next(iter(self.statuses))
-        return f"answered {name} {times(self.statuses[name], 'time')}"
+        of = f" of {self.answers_of:,}" if self.answers_of > self.statuses[name] else ""
+        return f"answered {name} {self.statuses[name]:,}{of} {'time' if self.answers_of == 1 else 'times'}"
 
     @property
     def tried(self) -> str:
@@ -103,16 +106,19 @@ def _tried_again(f: Facts, reason: str, p: PutOff) -> Diagnosis | None:
     evidence = TriedAgain(
         **{name: getattr(p, name) for name in TriedAgain.__dataclass_fields__ if name in PutOff.__dataclass_fields__}
         | {"statuses": dict(p.statuses), "between_ms": f.put_off_ms(reason)},
+        answers_of=sum(row.count for row in f.by_op if row.op in p.ops),
         recoveries=len(f.recoveries),
         recovery_ms=sum(one for _, one in f.recoveries),
     )
-    # Nobody may wait for a lock that is looked at again and again: only an application's time tells.
-    known = reason != "locked" or f.mean.client_ms is not None
+    # Nobody may wait for a lock that is looked at again and again, as by a program that stands by: an application's
+    # time tells, or many who get it in the end.
+    is_contended = p.succeeded >= _LEAST_SUCCEEDED and p.succeeded >= p.requests / 2
+    known = reason != "locked" or f.mean.client_ms is not None or is_contended
     fits = p.back_off_of and p.back_off_fits >= _FITS * p.back_off_of
     found = diagnosis(
         _CODES[reason],
         _LAYERS[reason],
-        _text(f, reason, evidence, p, share),
+        _text(f, reason, evidence, p, share, is_known=known),
         share=share if waits and known else None,
         confidence="certain" if reason in ("grace", "delay") and fits else "likely",
         evidence=evidence,
@@ -132,13 +138,13 @@ _WHY = {
 }
 
 
-def _text(f: Facts, reason: str, e: TriedAgain, p: PutOff, share: float) -> str:
+def _text(f: Facts, reason: str, e: TriedAgain, p: PutOff, share: float, *, is_known: bool) -> str:
     answers = ", ".join(f"{count:,} {name}" for name, count in p.statuses.items())
     of = f"{' and '.join(p.ops[:3])}{' and others' if len(p.ops) > 3 else ''}"
     text = f"{_WHY[reason]}: it answered {answers} to {of} from {p.since} to {p.until}"
     if p.requests:
         whole = "of the application's time" if f.mean.client_ms is not None else "of all the time of requests"
-        much = "" if reason == "locked" and f.mean.client_ms is None else f", {percent(share)} {whole}"
+        much = f", {percent(share)} {whole}" if is_known else ""
         text += (
             f". {e.each}, {p.tries:,} tries in all; {span(p.total_between_ms)} of it passed between tries{much}, and "
             "no response time holds it"

@@ -44,7 +44,8 @@ _WITHOUT_FILE = frozenset(
     "SETCLIENTID_CONFIRM DESTROY_CLIENTID FREE_STATEID TEST_STATEID RELEASE_LOCKOWNER SECINFO_NO_NAME".split()
 )
 _HASH_BITS = 22
-_ASKING = frozenset(("LOCKT",))  # DENIED is what it asks for
+# DENIED is what LOCKT asks for; for the others nobody waits: the client gives state back by itself.
+_ASKING = frozenset("LOCKT CLOSE FREE_STATEID RELEASE_LOCKOWNER DELEGRETURN LAYOUTRETURN".split())
 
 
 class Outcome(IntEnum):
