@@ -188,3 +188,18 @@ def test_a_call_that_tcp_never_delivers_has_the_finding_of_tcp_alone(tmp_path: P
     report = _report(tmp_path, *captures)
     assert _of(report) == []
     assert report["verdict"]["cause"] == "never-acknowledged"
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_calls_that_are_answered_late_are_slow_ones(count: int, tmp_path: Path) -> None:
+    """After 50 s, among quick ones: so few are no distribution, and the answer all the same."""
+    tcp = served()
+    for number in range(count):
+        tcp.send(AT + number, ">", wire.read(21 + number, count=64))
+    tcp.ack(AT + 40, "<")
+    for number in range(count):
+        tcp.send(AT + 50_000 + number, "<", wire.reply(21 + number, wire.read3(64)))
+        tcp.ack(AT + 50_000.5 + number, ">")
+    report = _report(tmp_path, *_taken(tmp_path, tcp))
+    assert (report["verdict"]["cause"], report["verdict"]["layer"]) == ("server-slow-ops", "server")
+    assert _of(report) == []

@@ -23,6 +23,7 @@ from nfslat.tally.stats import slowest
 _SOME = 0.1  # of the time in the server: operations that take less are not looked at
 _LEAST_NS, _OF_ALL = 1_000_000, 0.05  # where longer ones make less of the time, none is said to be slow
 _QUARTER = 0.25  # of it, by slow ops of all kinds together
+_VERY_LONG_NS, _BESIDE_LONG, _HALF = 5_000_000_000, 20, 0.5
 _MOST = 400_000  # ops that are looked at to see whether they part
 # Those that go by a name meet the disk where nobody has read that directory lately.
 _LIGHT = IN_MEMORY_OPS - {"LOOKUP", "OPEN"}
@@ -38,7 +39,8 @@ def slow_ops_of(c: Analysis, rows: I64, how_late: Callable[[], I64 | None]) -> S
     labels = np.array(op_labels(c.client.ops.kinds))
     names, of_kind = np.unique(labels, return_inverse=True)
     op = of_kind[c.kind]
-    least_ns = _parting(own_ns[some], op[some]) or late_of_all(own_ns[some], op[some])
+    parted = _parting(own_ns[some], op[some]) or late_of_all(own_ns[some], op[some])
+    least_ns = parted or _very_long(own_ns, op)
     if not least_ns:
         return None
     said = np.isin(np.arange(len(names)), [*least_ns])
@@ -48,7 +50,7 @@ def slow_ops_of(c: Analysis, rows: I64, how_late: Callable[[], I64 | None]) -> S
     among = np.zeros(len(op), dtype=np.bool_)
     among[rows] = said[op[rows]]
     slow = among & (own_ns >= from_ns[op])
-    if np.count_nonzero(slow) < FEWEST:
+    if np.count_nonzero(slow) < (FEWEST if parted else 1):
         return None
     at_server, at_client = c.matched.rows(slice(None))
     begin, end = c.clock.on_client(at_client, c.server.ops.t1[at_server], c.server.ops.t2[at_server])
@@ -107,6 +109,16 @@ def _parting(own_ns: I64, op: I64) -> dict[int, float]:
         if from_ns is not None:
             found[at] = from_ns
     return found
+
+
+def _very_long(own_ns: I64, op: I64) -> dict[int, float]:
+    """The same of a few, or one, that take seconds and have half of all the time, where all others are quick."""
+    is_long = own_ns >= _VERY_LONG_NS
+    if not is_long.any() or is_long.all() or own_ns[is_long].sum() < _HALF * own_ns.sum():
+        return {}
+    if own_ns[~is_long].max() > _VERY_LONG_NS / _BESIDE_LONG:
+        return {}
+    return dict.fromkeys(np.unique(op[is_long]).tolist(), float(_VERY_LONG_NS))
 
 
 def late_of_all(own_ns: I64, op: I64) -> dict[int, float]:
