@@ -208,7 +208,9 @@ def _facts(
         sent_again=_sent_again(c),
         slow_ops=None if thread_ms is not None else slow_ops_of(c, rows, how_late),
         kept_above=times_kept_above(c, rows, sessions),
-        put_off=put_off_of(c.client.ops, c.tried_again, c.matched.client[rows], as_asked=above is not None),
+        put_off=put_off_of(
+            c.client.ops, c.tried_again, c.matched.client[rows], c.server.ops, as_asked=above is not None
+        ),
         recoveries=_times_of(c.recoveries),
         in_series=_in_series(c.serial),
         late_stamps=any(own.is_late for own in c.own.values()),
@@ -294,7 +296,7 @@ def findings_of_one(side: Side, tried: Sequence[Request], recoveries: Sequence[R
     srt_ms = float(to_ms((ops.t3[rows] - ops.t0[rows]).mean())) if len(rows) else 0.0
     facts = Facts(
         mean=Layers(0.0, srt_ms),
-        put_off=put_off_of(ops, tried, rows, as_asked=False),
+        put_off=put_off_of(ops, tried, rows, ops, as_asked=False),
         failing=failing_of(ops, side.decoded.details.names, rows),
         recoveries=_times_of(recoveries),
         ops=len(rows),

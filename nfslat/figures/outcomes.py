@@ -12,17 +12,18 @@ from nfslat.findings.facts import Failing, PutOff
 from nfslat.model.details import Names
 from nfslat.model.protocol import NULL32
 from nfslat.model.statuses import Says, status_name
-from nfslat.model.tables import I32, I64, Ops
+from nfslat.model.tables import I32, I64, U32, Ops
 from nfslat.model.units import to_ms, utc
 from nfslat.outcomes.counts import meanings, nfs_version, operation
 from nfslat.outcomes.tries import Outcome, Request
 from nfslat.tally.outcomes import Retries, put_off_rows, statuses_of
 
 
-def put_off_of(ops: Ops, tried: Sequence[Request], rows: I32 | I64, *, as_asked: bool) -> dict[str, PutOff]:
+def put_off_of(ops: Ops, tried: Sequence[Request], rows: I32 | I64, there: Ops, *, as_asked: bool) -> dict[str, PutOff]:
     """By reason (`Says`), the requests whose tries are among the ops in `rows`, and answers that no try helps.
 
     Their mean is over those ops; `as_asked` over what an application asked for, of which further tries are no part.
+    `there` are the ops of the server's capture, which may show who holds what they wait for.
     """
     bad = np.flatnonzero(ops.status > 0)
     if not len(bad):
@@ -35,10 +36,32 @@ def put_off_of(ops: Ops, tried: Sequence[Request], rows: I32 | I64, *, as_asked:
     by_reason: dict[Says, list[Request]] = defaultdict(list)
     for one in some:
         by_reason[one.reason].append(one)
-    put_off = {reason.value: _put_off(ops, of, over) for reason, of in by_reason.items()}
+    put_off = {
+        reason.value: dataclasses.replace(
+            _put_off(ops, of, over), holders=_holders(there, ops.fh[put_off_rows(of)], reason)
+        )
+        for reason, of in by_reason.items()
+    }
     bad = bad[mine[bad]]
     lost = bad[meanings(ops, bad) == list(Says).index(Says.LOST)] if len(bad) else bad
     return put_off | ({Says.LOST.value: _put_off_answers(ops, lost.tolist())} if len(lost) else {})
+
+
+_HOLDERS = {
+    Says.LOCKED: ("LOCK", True),
+    Says.DELAY: ("CB_RECALL", False),
+}  # the operation, and whether its caller is it
+
+
+def _holders(there: Ops, files: U32, reason: Says) -> list[tuple[str, int]]:
+    """Clients that have locks on `files`, or of whom the server asks delegations of them back, and how often."""
+    if reason not in _HOLDERS:
+        return []
+    name, is_caller = _HOLDERS[reason]
+    is_it = np.array([operation(kind) == name for kind in there.kinds], dtype=np.bool_)
+    rows = np.flatnonzero(is_it[there.kind] & (there.status == 0) & np.isin(there.fh, files[files != NULL32]))
+    ways = there.conn[rows].astype(np.int64) * 2 + (there.direction[rows] if is_caller else 1 - there.direction[rows])
+    return Counter(there.connections[way >> 1].source(way & 1)[0] for way in ways.tolist()).most_common()
 
 
 _NAMES_SHOWN = 3

@@ -178,6 +178,7 @@ class PutOff:
     until: str  # the last answer
     back_off_fits: int  # waits for the next try that a client's known back-off makes
     back_off_of: int  # of so many of which one is known
+    holders: Sequence[tuple[str, int]] = ()  # clients that had locks on these files, or were asked for delegations
 
 
 class InSeries(NamedTuple):

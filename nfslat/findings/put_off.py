@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts, PutOff
@@ -43,6 +43,8 @@ class TriedAgain(Evidence):
     back_off_of: int
     recoveries: int  # times in which the client made its session or leases anew
     recovery_ms: float  # all of these
+    # clients that had locks on these files, or were asked for delegations of them, and how often; the most first
+    holders: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def each(self) -> str:
@@ -105,7 +107,7 @@ def _tried_again(f: Facts, reason: str, p: PutOff) -> Diagnosis | None:
         return None
     evidence = TriedAgain(
         **{name: getattr(p, name) for name in TriedAgain.__dataclass_fields__ if name in PutOff.__dataclass_fields__}
-        | {"statuses": dict(p.statuses), "between_ms": f.put_off_ms(reason)},
+        | {"statuses": dict(p.statuses), "holders": dict(p.holders), "between_ms": f.put_off_ms(reason)},
         answers_of=sum(row.count for row in f.by_op if row.op in p.ops),
         recoveries=len(f.recoveries),
         recovery_ms=sum(one for _, one in f.recoveries),
@@ -138,6 +140,9 @@ _WHY = {
 }
 
 
+_HOLD = {"locked": "Locks on these files are given to", "delay": "Delegations of these files are called back from"}
+
+
 def _text(f: Facts, reason: str, e: TriedAgain, p: PutOff, share: float, *, is_known: bool) -> str:
     answers = ", ".join(f"{count:,} {name}" for name, count in p.statuses.items())
     of = f"{' and '.join(p.ops[:3])}{' and others' if len(p.ops) > 3 else ''}"
@@ -156,6 +161,9 @@ def _text(f: Facts, reason: str, e: TriedAgain, p: PutOff, share: float, *, is_k
     if p.open:
         still = "it was" if p.requests == 1 else f"{p.open:,} of them were"
         text += f". {still[0].upper()}{still[1:]} still put off when the capture ended: at least that long"
+    if e.holders and reason in _HOLD:
+        listed = ", ".join(f"{client} ({times(count, 'time')})" for client, count in list(e.holders.items())[:3])
+        text += f". {_HOLD[reason]} {listed}"
     if f.recoveries and reason in ("grace", "state"):
         at, took = f.recoveries[0]
         more = f", and {times(len(f.recoveries) - 1, 'time')} more" if len(f.recoveries) > 1 else ""
