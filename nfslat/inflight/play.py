@@ -36,7 +36,7 @@ class Load(Table):
     network_ns: I64  # both ways: SRT at the client less SRT at the server
     service_ns: I64  # in a thread
     is_ours: Bool
-    counts: Bool  # of ours, those that figures are over
+    op: I64  # what figures are over is named by it: row of the server's ops
 
 
 @dataclass(frozen=True, eq=False)
