@@ -174,7 +174,7 @@ def test_other_clients_take_threads_and_are_not_measured() -> None:
 
 
 def test_clients_of_a_server_take_their_figures_from_one_play(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each number of threads is played once, whoever asks; and the means of all clients are together that of all ops."""
+    """Each number of threads is played once, whoever asks, and the means of all clients are together that of all."""
     plays = []
     monkeypatch.setattr(replay, "play", lambda *numbers: plays.append(numbers[2:]) or play(*numbers))
     load = load_of(simulate(threads=2, workers=32, connections=4))

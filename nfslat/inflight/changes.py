@@ -35,7 +35,7 @@ def changes(columns: Sequence[I64], least_ns: float = LEAST_NS) -> list[int]:
         if pieces < 2 * _FEWEST:
             break
         medians = np.array(
-            [[_median(one[a:b]) for a, b in itertools.pairwise(edges.tolist())] for one in columns], dtype=np.float64
+            [[median(one[a:b]) for a, b in itertools.pairwise(edges.tolist())] for one in columns], dtype=np.float64
         )
         if not any(_may_hold_a_step(row, least_ns) for row in medians):
             break
@@ -107,13 +107,13 @@ def _gain(one_ns: F64, other_ns: F64) -> float:
     say the same of all cuts near the right one, for a few pieces of the other side do not move them."""
     both = np.log2(np.maximum(np.concatenate((one_ns, other_ns)), 1.0))
     parts = both, both[: len(one_ns)], both[len(one_ns) :]
-    whole, one, other = (float(np.abs(values - _median(values)).sum()) for values in parts)
+    whole, one, other = (float(np.abs(values - median(values)).sum()) for values in parts)
     return whole - one - other
 
 
 def _is_step(before_ns: F64, after_ns: F64, least_ns: float) -> bool:
     """Are both clearly apart?"""
-    low_ns, high_ns = _median(before_ns), _median(after_ns)
+    low_ns, high_ns = median(before_ns), median(after_ns)
     low, high = np.log2(max(low_ns, 1.0)), np.log2(max(high_ns, 1.0))
     if abs(high_ns - low_ns) < least_ns or abs(high - low) < _FACTOR:
         return False
@@ -127,10 +127,10 @@ def _is_step(before_ns: F64, after_ns: F64, least_ns: float) -> bool:
 
 
 def _deviation(values: F64) -> float:
-    return _median(np.abs(values - _median(values)))
+    return median(np.abs(values - median(values)))
 
 
-def _median(values: F64 | I64) -> float:
+def median(values: F64 | I64) -> float:
     """As of numpy, which takes five times as long for few."""
     low, high = (len(values) - 1) // 2, len(values) // 2
     ordered = np.sort(values) if len(values) < _FEW else np.partition(values, (low, high))
