@@ -90,7 +90,7 @@ class Replay:
             if value is not None and value < 1:
                 raise UsageError(f"{name}={value}: give 1 or more")
         load = self._load
-        counts = load.is_ours if ops is None else load.is_ours & np.isin(load.op, ops)
+        counts = load.is_ours if ops is None else load.is_ours & _among(load.op, ops)
         if not counts.any():
             raise InputError("there is no op to replay: the what-if needs ops whose time in a server thread is known")
         if slots_now is None:
@@ -138,6 +138,13 @@ class Replay:
             limit=limit if waits[limit] > _MATTERS * whole.mean_ns else "load",
         )
         return outcome, over
+
+
+def _among(rows: I64, some: I64) -> Bool:
+    """Which of `rows` are `some` of them."""
+    is_one = np.zeros(int(max(rows.max(initial=-1), some.max(initial=-1))) + 1, dtype=np.bool_)
+    is_one[some] = True
+    return is_one[rows]
 
 
 class _Course(NamedTuple):
