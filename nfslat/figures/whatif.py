@@ -185,7 +185,12 @@ def load_of(c: Analysis, share: ServerShare, at: slice | I64 = slice(None)) -> L
     server, client = c.matched.rows(at)
     ops, at_server, rows = c.client.ops, c.server.ops, share.rows[c.matched.server[at]]
     queue = share.server.wide.load.queue_ns[rows] if c.share is None else c.inflight.load.queue_ns[server]
+    clients, network = _clients(c)[ops.conn[client]], (c.client_srt_ns - c.server_srt_ns)[at]
     theta = c.clock.main.theta_ns if c.clock.fits else int(np.median(at_server.t1[server] - ops.t1[client]))
+    sent = ops.t0[client]
+    if (not c.clock.fits or c.clock.steps) and len(clients) and (clients != clients[0]).any():
+        # Each client may have a clock of its own: all by the server's, then, as if calls took half of the way.
+        theta, sent = 0, at_server.t1[server] - network // 2
     others = share.server.others(rows)
     nothing = np.zeros(len(others.op), dtype=np.int64)
     service = at_server.t2[server] - at_server.t1[server] - np.maximum(queue, 0)
@@ -194,11 +199,11 @@ def load_of(c: Analysis, share: ServerShare, at: slice | I64 = slice(None)) -> L
     return Load.from_columns(
         {
             "conn": np.concatenate((share.conns[at_server.conn[server]], others.conn)),
-            "client": np.concatenate((_clients(c)[ops.conn[client]], len(ops.connections) + others.conn)),
+            "client": np.concatenate((clients, len(ops.connections) + others.conn)),
             "slot_table": np.concatenate((_slot_tables(c)[client], np.full(len(nothing), NULL))),
-            "sent_ns": np.concatenate((ops.t0[client], others.t1 - theta)),
-            "received_ns": np.concatenate((ops.t3[client], others.t2 - theta)),
-            "network_ns": np.concatenate(((c.client_srt_ns - c.server_srt_ns)[at], nothing)),
+            "sent_ns": np.concatenate((sent, others.t1 - theta)),
+            "received_ns": np.concatenate((sent + ops.t3[client] - ops.t0[client], others.t2 - theta)),
+            "network_ns": np.concatenate((network, nothing)),
             "service_ns": np.concatenate((service, others.t2 - others.t1 - others.queue_ns)),
             "is_ours": np.arange(len(server) + len(nothing)) < len(server),
             "op": np.concatenate((rows, others.op)),
