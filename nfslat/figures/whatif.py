@@ -172,6 +172,12 @@ def _replay_of(c: Analysis, *, with_slots: bool) -> Replay:
     return Replay(load_of(c, share))
 
 
+def shows_most(c: Analysis) -> bool:
+    """Is what takes the server's threads known? Where its side holds one client's ops alone, what the others asked is
+    not, and a play without it has threads to spare."""
+    return c.share is not None or 2 * len(c.server.ops) >= c.inflight.load.threads.calls
+
+
 def whole_of(c: Analysis) -> ServerShare:
     """All that `c` holds of its only server."""
     server, ops = c.whole_server, c.server.ops
