@@ -191,10 +191,10 @@ def load_of(c: Analysis, share: ServerShare, at: slice | I64 = slice(None)) -> L
     server, client = c.matched.rows(at)
     ops, at_server, rows = c.client.ops, c.server.ops, share.rows[c.matched.server[at]]
     queue = share.server.wide.load.queue_ns[rows] if c.share is None else c.inflight.load.queue_ns[server]
-    clients, network = _clients(c)[ops.conn[client]], (c.client_srt_ns - c.server_srt_ns)[at]
+    callers, network = _callers(c)[ops.conn[client]], (c.client_srt_ns - c.server_srt_ns)[at]
     theta = c.clock.main.theta_ns if c.clock.fits else int(np.median(at_server.t1[server] - ops.t1[client]))
     sent = ops.t0[client]
-    if (not c.clock.fits or c.clock.steps) and len(clients) and (clients != clients[0]).any():
+    if (not c.clock.fits or c.clock.steps) and len(callers) and (callers != callers[0]).any():
         # Each client may have a clock of its own: all by the server's, then, as if calls took half of the way.
         theta, sent = 0, at_server.t1[server] - network // 2
     others = share.server.others(rows)
@@ -205,7 +205,7 @@ def load_of(c: Analysis, share: ServerShare, at: slice | I64 = slice(None)) -> L
     return Load.from_columns(
         {
             "conn": np.concatenate((share.conns[at_server.conn[server]], others.conn)),
-            "client": np.concatenate((clients, len(ops.connections) + others.conn)),
+            "client": np.concatenate((callers, len(ops.connections) + others.conn)),
             "slot_table": np.concatenate((_slot_tables(c)[client], np.full(len(nothing), NULL))),
             "sent_ns": np.concatenate((sent, others.t1 - theta)),
             "received_ns": np.concatenate((sent + ops.t3[client] - ops.t0[client], others.t2 - theta)),
@@ -217,11 +217,12 @@ def load_of(c: Analysis, share: ServerShare, at: slice | I64 = slice(None)) -> L
     )
 
 
-def _clients(c: Analysis) -> I64:
-    """Number of the client of each connection of the client's capture."""
-    names = [address for address, _ in client_ends(c.client.ops)]
-    numbers = {name: at for at, name in enumerate(dict.fromkeys(names))}
-    return np.array([numbers[name] for name in names], dtype=np.int64)
+def _callers(c: Analysis) -> I64:
+    """Number of the two hosts of each connection, by the client's capture: a reply releases calls of the same two."""
+    numbers: dict[tuple[str, frozenset[str]], int] = {}
+    clients, ends = client_ends(c.client.ops), c.client.ops.connections
+    pairs = [(client, frozenset((one.addr_a, one.addr_b))) for (client, _), one in zip(clients, ends, strict=True)]
+    return np.array([numbers.setdefault(pair, len(numbers)) for pair in pairs], dtype=np.int64)
 
 
 def _slot_tables(c: Analysis) -> I64:
