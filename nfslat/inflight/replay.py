@@ -63,7 +63,7 @@ class Replay:
         """Of `load`, or of its busiest `most` ops (None: `MOST_OPS`)."""
         self._given, self._ours_given = len(load), int(np.count_nonzero(load.is_ours))
         self._load = _busiest(_in_order(load), MOST_OPS if most is None else most)
-        self._plays: dict[tuple[int | None, int | None, int | None], _Course] = {}
+        self._played: dict[tuple[int | None, int | None, int | None], Played] = {}
 
     @cached_property
     def _order(self) -> Order:
@@ -113,28 +113,35 @@ class Replay:
     def _measured(
         self, counts: Bool, threads: int | None, slots: int | None, sessions: int | None, *, shows_waits: bool
     ) -> tuple[Outcome, Bool]:
-        """One play in figures of the ops that `counts` masks, and which of them they are over."""
-        numbers = threads, slots, sessions
-        if numbers not in self._plays:
-            self._plays[numbers] = _play(self._load, self._order, *numbers)
-        course = self._plays[numbers]
-        over = counts & course.is_usual
-        if not over.any():
-            raise InputError("there is no op to replay before the load runs out")
-        whole = _figures(course.application_ns[over])
-        waits = {"threads": float(course.thread_wait_ns[over].mean()), "slots": float(course.slot_wait_ns[over].mean())}
+        """One play in figures of the ops that `counts` masks, and which of them they are over: those that were called
+        before one of their callers had no more to do."""
+        load, order, numbers = self._load, self._order, (threads, slots, sessions)
+        if numbers not in self._played:
+            self._played[numbers] = play(load, order, *numbers)
+        played = self._played[numbers]
+        ours = load.is_ours & _among(load.client, load.client[counts])
+        end = _runs_out_ns(load, order, played, sessions, ours)
+        over = counts & (played.issued <= end)
+        slot_wait = played.sent - played.issued
+        if sessions is not None:
+            slot_wait = slot_wait - hand_overs_ns(load, order)
+            if end > 0:
+                over &= played.issued > 0  # all sessions begin at once, with no queue in front of them
+        slot_wait, thread_wait = slot_wait[over], (played.started - played.arrived)[over]
+        client, whole = (_figures((played.received - begun)[over]) for begun in (played.sent, played.issued))
+        waits = {"threads": float(thread_wait.mean()), "slots": float(slot_wait.mean())}
         limit = max(waits, key=lambda name: waits[name])
         outcome = Outcome(
             threads=threads,
             slots=slots,
             ops=int(over.sum()),
-            ops_per_s=course.ops_per_s,
-            client=_figures(course.client_ns[over]),
+            ops_per_s=int((ours & (played.received <= end)).sum()) * 1e9 / max(end, 1),
+            client=client,
             application=whole if shows_waits else None,
             slot_wait_ns=waits["slots"],
             thread_wait_ns=waits["threads"],
-            threads_busy=course.threads_busy,
-            slots_busy=course.slots_busy,
+            threads_busy=_busy(played.started, played.replied, end, threads),
+            slots_busy=_busiest_table(load, played, end, slots),
             limit=limit if waits[limit] > _MATTERS * whole.mean_ns else "load",
         )
         return outcome, over
@@ -145,40 +152,6 @@ def _among(rows: I64, some: I64) -> Bool:
     is_one = np.zeros(int(max(rows.max(initial=-1), some.max(initial=-1))) + 1, dtype=np.bool_)
     is_one[some] = True
     return is_one[rows]
-
-
-class _Course(NamedTuple):
-    """One play, whatever figures are over; columns are those of the load."""
-
-    is_usual: Bool  # called when the load had begun, and before it began to run out
-    client_ns: I64
-    application_ns: I64
-    slot_wait_ns: I64
-    thread_wait_ns: I64
-    ops_per_s: float
-    threads_busy: float | None
-    slots_busy: float | None
-
-
-def _play(load: Load, order: Order, threads: int | None, slots: int | None, sessions: int | None) -> _Course:
-    played = play(load, order, threads, slots, sessions)
-    end = _runs_out_ns(load, order, played, sessions)
-    is_usual = played.issued <= end
-    slot_wait_ns = played.sent - played.issued
-    if sessions is not None:
-        slot_wait_ns = slot_wait_ns - hand_overs_ns(load, order)
-        if end > 0:
-            is_usual &= played.issued > 0  # all sessions begin at once, with no queue in front of them
-    return _Course(
-        is_usual=is_usual,
-        client_ns=played.received - played.sent,
-        application_ns=played.received - played.issued,
-        slot_wait_ns=slot_wait_ns,
-        thread_wait_ns=played.started - played.arrived,
-        ops_per_s=int((load.is_ours & (played.received <= end)).sum()) * 1e9 / max(end, 1),
-        threads_busy=_busy(played.started, played.replied, end, threads),
-        slots_busy=_busiest_table(load, played, end, slots),
-    )
 
 
 def _warning(load: Load, given: int, figures_over: int, sessions: int | None, error: float) -> str:
@@ -224,12 +197,12 @@ def _busiest(load: Load, most: int) -> Load:
     return load.take(slice(begin, begin + most))
 
 
-def _runs_out_ns(load: Load, order: Order, played: Played, sessions: int | None) -> int:
-    """When the first caller has no more to do that was at work to the end: from then on the load is not that of old."""
+def _runs_out_ns(load: Load, order: Order, played: Played, sessions: int | None, ours: Bool) -> int:
+    """When the first caller of `ours` has no more to do that was at work to the end: from then on the load is not that
+    of old."""
     if sessions is not None:
-        return int(played.issued[load.is_ours].max())
-    is_last = load.is_ours & (np.array(order.after_reply) < 0)
-    is_last &= load.received_ns >= load.sent_ns[load.is_ours].max()
+        return int(played.issued[ours].max())
+    is_last = ours & order.is_last & (load.received_ns >= load.sent_ns[ours].max())
     return int(played.received[is_last].min())
 
 
