@@ -505,7 +505,7 @@ def pairs_of(
         return [], []
     from nfslat.evidence.known import Known
     from nfslat.figures.findings import judge
-    from nfslat.figures.host_pairs import FEW, MOST, PairTold, numbers_of, plain_rows, told_row, ways_between
+    from nfslat.figures.host_pairs import FEW, MOST, PairTold, numbers_of, plain_rows, told_row, ways_by_hosts
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
     from nfslat.figures.pair_sides import SplitServers, SplitSides
@@ -517,16 +517,16 @@ def pairs_of(
         server_host=known.server_host if len(pairs.servers) == 1 else None,
         client_host=known.client_host if len({one.client for one in pairs.pairs}) == 1 else None,
     )
-    sides, servers = SplitSides(c, pairs), SplitServers(c)
+    sides, servers, ways = SplitSides(c, pairs), SplitServers(c), ways_by_hosts(transport or ())
     told = []
     for at in sorted(range(len(rows)), key=lambda one: -rows[one].time_share)[:MOST]:
         if rows[at].ops < FEW:
             continue
         pair = pairs.pairs[at]
         one = between(c, sides.pair(at), servers, pair)
-        ways = None if transport is None else ways_between(pair, transport)
         inflight = inflight_of(one, brief=True)
-        judged = judge(one, hosts, matched_ops(one, brief=True), inflight, ways)
+        own = None if transport is None else ways.get((pair.client, pair.server), [])
+        judged = judge(one, hosts, matched_ops(one, brief=True), inflight, own)
         if judged is None:
             continue
         whole = judged.whole(inflight)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
 import numpy as np
 
 from nfslat.clock.clock import Clock
 from nfslat.decode.capture import Source
 from nfslat.decompose import Parts
+from nfslat.inflight.all_clients import ServerWide
 from nfslat.inflight.analysis import InFlight, OneSide
 from nfslat.inflight.serial import Serial
-from nfslat.inflight.shared import ServerShare
+from nfslat.inflight.shared import ServerShare, SharedServer
 from nfslat.match.match import Matching
 from nfslat.model.decoded import Decoded, Directions
 from nfslat.model.tables import I8, I16, I64, Bool, Matched, Ops
@@ -158,6 +160,13 @@ class Analysis(Correlation):
     server_srt_ns: I64  # the same; on the client's clock where the two run at different rates
     kind: I16  # of each matched op: row of the ``kinds`` of the client's ops
     ops_of: Mapping[str, int]  # matched ops of each operation, by its name
+
+    @cached_property
+    def whole_server(self) -> SharedServer:
+        """The server, where there is one, with all that its capture shows."""
+        known = self.inflight
+        side = one_side(self.server, self.missing_calls["server"])._replace(servers=(known.load.jobs.addresses,))
+        return SharedServer(side, ServerWide(known.server, known.load, known.caps))
 
     def rows_of(self, names: Collection[str]) -> I64:
         """Rows of the matched ops whose operation has one of `names`."""

@@ -16,7 +16,7 @@ from queues import GETATTR, MS, US, S, Traffic, simulate
 from nfslat.errors import InputError, UsageError
 from nfslat.inflight import replay
 from nfslat.inflight.play import Load, Order, Played, play
-from nfslat.inflight.replay import what_if
+from nfslat.inflight.replay import Replay, WhatIf
 from nfslat.model.tables import I64
 
 LAWS = ["exponential", "lognormal", "constant"]
@@ -37,8 +37,12 @@ def load_of(traffic: Traffic) -> Load:
         network_ns=received - sent - at_server,
         service_ns=traffic.service_ns.copy(),
         is_ours=np.ones(rows, dtype=bool),
-        counts=np.ones(rows, dtype=bool),
+        op=np.arange(rows),
     )
+
+
+def what_if(load: Load, **numbers: int | None) -> WhatIf:
+    return Replay(load).what_if(**numbers)  # type: ignore[arg-type]
 
 
 def p99(durations_ns: I64) -> float:
@@ -155,7 +159,6 @@ def test_other_clients_take_threads_and_are_not_measured() -> None:
     load = replace(
         whole,
         is_ours=~theirs,
-        counts=~theirs,
         client=np.where(theirs, whole.conn, 0),
         slot_table=np.where(theirs, -1, whole.conn),
         sent_ns=np.where(theirs, traffic.arrival_ns, whole.sent_ns),
@@ -168,6 +171,25 @@ def test_other_clients_take_threads_and_are_not_measured() -> None:
     assert found.before.threads_busy == pytest.approx(1, abs=0.01)
     assert found.after.client.mean_ns == pytest.approx(truth.client_ns.mean(), rel=0.04)
     assert found.after.ops_per_s == pytest.approx(per_s(truth) / 2, rel=0.06)
+
+
+def test_clients_of_a_server_take_their_figures_from_one_play(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each number of threads is played once, whoever asks, and the means of all clients are together that of all."""
+    plays = []
+    monkeypatch.setattr(replay, "play", lambda *numbers: plays.append(numbers[2:]) or play(*numbers))
+    load = load_of(simulate(threads=2, workers=32, connections=4))
+    one_play = Replay(load)
+    numbers: dict[str, Any] = {"threads_now": 2, "slots_now": None, "threads": 8}
+    whole = one_play.what_if(**numbers)
+    parts = [one_play.what_if(np.flatnonzero(load.conn == conn), **numbers) for conn in range(4)]
+    assert plays == [(2, None, None), (8, None, None)]
+    for of_whole, of_parts in (
+        (whole.before, [part.before for part in parts]),
+        (whole.after, [part.after for part in parts]),
+    ):
+        assert sum(part.ops for part in of_parts) == of_whole.ops
+        mean_ns = sum(part.client.mean_ns * part.ops for part in of_parts) / of_whole.ops
+        assert mean_ns == pytest.approx(of_whole.client.mean_ns)
 
 
 def test_hidden_load_shows_in_the_error_of_the_replay() -> None:
@@ -215,7 +237,7 @@ def test_without_ops_there_is_nothing_to_replay() -> None:
     load = load_of(simulate(threads=1, count=50))
     for empty in (
         load.take(slice(0)),
-        replace(load, is_ours=np.zeros(50, dtype=bool), counts=np.zeros(50, dtype=bool)),
+        replace(load, is_ours=np.zeros(50, dtype=bool)),
     ):
         with pytest.raises(InputError, match="no op to replay"):
             what_if(empty, threads_now=1, slots_now=None, threads=2)
@@ -274,7 +296,6 @@ def test_the_ops_in_a_row_with_the_most_of_ours_are_played(monkeypatch: pytest.M
         sent_ns=load.sent_ns[0] + (load.sent_ns - load.sent_ns[0]) // 100,
         network_ns=np.zeros(len(load), dtype=np.int64),
         is_ours=np.zeros(len(load), dtype=bool),
-        counts=np.zeros(len(load), dtype=bool),
     )
     later = int(load.received_ns.max()) + S
     burst = replace(burst, sent_ns=burst.sent_ns - later, received_ns=burst.sent_ns - later + US)
@@ -321,7 +342,7 @@ def test_every_op_is_played_once_whatever_is_given(
     effects, and neither threads nor slots are exceeded."""
     columns = np.array([row for row, _ in drawn], dtype=np.int64).T
     ours = np.array([is_ours for _, is_ours in drawn])
-    load = Load(*(np.ascontiguousarray(column) for column in columns), is_ours=ours, counts=ours)  # type: ignore[misc]
+    load = Load(*(np.ascontiguousarray(column) for column in columns), is_ours=ours, op=np.arange(len(ours)))  # type: ignore[misc]
     if ours.any():
         found = what_if(load, threads_now=threads, slots_now=slots, threads=3, sessions=sessions)
         assert (found.ops, found.ops_given, found.others) == (ours.sum(), ours.sum(), (~ours).sum())
@@ -361,7 +382,7 @@ def test_clients_release_none_but_their_own_calls(
     """What sets off the calls of many clients is what sets off those of each client alone."""
     monkeypatch.setattr("nfslat.inflight.play._AWHILE", awhile)
     client, ours, sent, took = (np.array(column) for column in zip(*drawn, strict=True))
-    load = Load(client, client, client, sent, sent + took, np.zeros_like(sent), took, ours, ours)
+    load = Load(client, client, client, sent, sent + took, np.zeros_like(sent), took, ours, sent)
     together = Order.of(load)
     for caller in set(zip(client.tolist(), ours.tolist(), strict=True)):
         mine = np.flatnonzero((client == caller[0]) & (ours == caller[1]))
@@ -384,7 +405,7 @@ def test_the_slot_table_that_is_used_most_is_told(
     """The largest share over the tables of our ops, each for itself."""
     ours, tables, sent, took = (np.array(column) for column in zip(*drawn, strict=True))
     ours[0] = True
-    load = Load(tables, tables, tables, sent, sent + took, sent, took, ours, ours)
+    load = Load(tables, tables, tables, sent, sent + took, sent, took, ours, sent)
     played = Played(sent, sent, sent, sent, sent + took, sent + took)
     shares = []
     for table in set(tables[ours].tolist()):

@@ -22,7 +22,7 @@ use crate::waits::{Cut, Glance, Hangs, Pauses, Reset, Seen, Went};
 pub use contents::{Contents, Counts};
 pub use tcp::Tcp;
 
-/// Segments kept of a capture: 37 bytes each; and of those that a sample has.
+/// Segments kept of a capture: 40 bytes each; and of those that a sample has.
 const MOST_SEGMENTS: usize = if cfg!(test) { 4096 } else { 1 << 26 };
 const MOST_SAMPLED: usize = if cfg!(test) { 1024 } else { 1 << 18 };
 /// A sample is of stretches of so many packets (a power of two), for what a segment answers is near it.
@@ -431,13 +431,16 @@ impl Decoder {
         self.thinned = self.thinned << 1 | 1;
         let mut segments = self.segments.take().unwrap_or_default();
         let mut talks: Vec<_> = self.flows.list.iter_mut().map(|flow| flow.talk.take()).collect();
-        let open = talks.iter_mut().flatten().map(|talk| &mut talk.rows);
         self.kept = 0;
-        for rows in segments.iter_mut().chain(open) {
+        for rows in &mut segments {
             let inside = |at: &u32| !self.is_left_out(rows.frame[*at as usize] as u32);
             let left: Vec<u32> = (0..rows.frame.len() as u32).filter(inside).collect();
             rows.keep(&left);
             self.kept += left.len();
+        }
+        for talk in talks.iter_mut().flatten() {
+            talk.rows.retain(|row| !self.is_left_out(row.frame as u32));
+            self.kept += talk.rows.len();
         }
         segments.retain(|rows| !rows.frame.is_empty());
         self.segments = Some(segments);
@@ -447,9 +450,9 @@ impl Decoder {
     fn end_talk(&mut self, number: usize) {
         let flow = &mut self.flows.list[number];
         let is_rpc = flow.shared.conn != NO_CONN;
-        let talk = flow.talk.take().filter(|talk| is_rpc && !talk.rows.frame.is_empty());
+        let talk = flow.talk.take().filter(|talk| is_rpc && !talk.rows.is_empty());
         if let (Some(talk), Some(segments)) = (talk, &mut self.segments) {
-            segments.push(talk.rows);
+            segments.push(Segments::of(talk.rows));
         }
     }
 

@@ -15,7 +15,7 @@ use crate::waits::{Reset, Wait, Waits};
 /// Connections kept at once. Beyond it those without RPC that have been silent longest are forgotten.
 pub const MOST: usize = if cfg!(test) { 64 } else { 1 << 17 };
 /// A power of 2.
-const RECENT: usize = 1024;
+const RECENT: usize = 4096;
 /// Where many decoders share the memory: to begin with, and so many for each connection.
 const FEW_RECENT: usize = 64;
 const RECENT_EACH: usize = 8;

@@ -30,6 +30,9 @@ impl Line {
 /// Places of the newest lines, by owner and block; where two meet, the newer one has it.
 const NEWEST: usize = 1024;
 
+/// Lines of an owner, its last ones, that are looked through before all are searched.
+const LAST_LINES: usize = 4;
+
 /// XIDs that a lost stretch of a stream may have used up, in the order in which they count.
 const STRETCH: u32 = 1 << 16;
 /// Calls of an owner from which on it is known whether its XIDs count.
@@ -109,6 +112,9 @@ impl Index {
     fn look_up(&self, owner: u32, block: u32) -> Option<usize> {
         let run = self.owners.get(owner as usize).map_or(&[][..], |known| &known.run);
         if run.last().is_some_and(|last| block <= last.0) {
+            if let Some(near) = run.iter().rev().take(LAST_LINES).find(|known| known.0 == block) {
+                return Some(near.1 as usize);
+            }
             if let Ok(place) = run.binary_search_by_key(&block, |known| known.0) {
                 return Some(run[place].1 as usize);
             }

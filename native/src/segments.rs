@@ -42,6 +42,15 @@ table! {
     }
 }
 
+impl Segments {
+    /// Rows as columns.
+    pub fn of(rows: Vec<SegmentRow>) -> Segments {
+        let mut columns = Segments::default();
+        rows.into_iter().for_each(|row| columns.push_row(row));
+        columns
+    }
+}
+
 /// What is known of a segment besides itself.
 pub struct About {
     pub direction: usize,
@@ -54,7 +63,8 @@ pub struct About {
 /// A connection, from one SYN to the next.
 #[derive(Default)]
 pub struct Talk {
-    pub rows: Segments,
+    /// Not in columns yet: where many connections take turns, each column would be far from where the last one was.
+    pub rows: Vec<SegmentRow>,
     /// The highest number of either direction, and its position.
     near: [Option<(u32, i64)>; 2],
 }
@@ -81,13 +91,11 @@ impl Talk {
             if self.has(&row) {
                 return;
             }
-            let rows = self.rows.frame.len() as u32;
-            if rows as usize >= FEW {
-                let newer: Vec<u32> = (rows / 2..rows).collect();
-                self.rows.keep(&newer);
+            if self.rows.len() >= FEW {
+                self.rows.drain(..FEW / 2);
             }
         }
-        self.rows.push_row(row);
+        self.rows.push(row);
     }
 
     /// One that is in no row: positions go on.
@@ -113,14 +121,13 @@ impl Talk {
     /// Was it captured just before?
     #[cold]
     fn has(&self, row: &SegmentRow) -> bool {
-        let rows = &self.rows;
-        (0..rows.frame.len()).rev().take(NEAR).any(|at| {
-            rows.seq[at] == row.seq
-                && rows.size[at] == row.size
-                && rows.ack[at] == row.ack
-                && rows.ts_val[at] == row.ts_val
-                && (rows.marks[at] ^ row.marks) & !mark::AGAIN == 0
-                && row.t_ns - rows.t_ns[at] < SOON_NS
+        self.rows.iter().rev().take(NEAR).any(|known| {
+            known.seq == row.seq
+                && known.size == row.size
+                && known.ack == row.ack
+                && known.ts_val == row.ts_val
+                && (known.marks ^ row.marks) & !mark::AGAIN == 0
+                && row.t_ns - known.t_ns < SOON_NS
         })
     }
 }

@@ -122,4 +122,4 @@ def _lead(table: Table) -> bool:
 def _renumbered(table: TableT, new: Mapping[str, I64], **others: Any) -> TableT:
     leads = LEADS[type(table)]
     columns = {name: led(getattr(table, name), new[of]) for name, of in leads.items() if of in new}
-    return dataclasses.replace(table, **columns, **others)
+    return table.replaced(columns, **others)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from nfslat.answer.advice import Advice
 from nfslat.errors import NfslatError
-from nfslat.figures.whatif import Asked, InEffect, replayed
+from nfslat.figures.whatif import Asked, InEffect, replayed, shows_most
 from nfslat.findings.client import SESSION_SLOTS, SLOT_CODES, Slots
 from nfslat.findings.diagnosis import Diagnosis, Gain
 from nfslat.findings.facts import Facts
@@ -29,8 +29,9 @@ def with_gains(c: Analysis, f: Facts, now: InEffect, findings: Sequence[Diagnosi
 
 def _with_gain(c: Analysis, f: Facts, now: InEffect, one: Diagnosis) -> Diagnosis:
     e = one.evidence
-    if one.code == THREADS and isinstance(e, Queue) and e.workers is not None and not f.queue_is_measured:
-        enough = _number(advice.threads(f.server_host, now.threads, e.workers.most_in_flight))
+    workers = e.workers if isinstance(e, Queue) and not f.queue_is_measured else None
+    if one.code == THREADS and workers is not None and shows_most(c):
+        enough = _number(advice.threads(f.server_host, now.threads, workers.most_in_flight))
         return _replayed(c, now, one, Asked(times(enough, "thread"), threads=enough or None))
     if one.code in SLOT_CODES and isinstance(e, Slots) and isinstance(one.advice, Advice) and f.sessions_needed:
         slots = _number(one.advice)

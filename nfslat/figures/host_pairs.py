@@ -71,9 +71,12 @@ def plain_rows(c: Analysis, pairs: Sequence[HostPair], numbers: I64) -> list[mod
     ]
 
 
-def ways_between(pair: HostPair, transport: Sequence[model.Transport]) -> list[model.Transport]:
-    """Of connections between the two."""
-    return [row for row in transport if (_address(row.client), _address(row.server)) == (pair.client, pair.server)]
+def ways_by_hosts(transport: Sequence[model.Transport]) -> dict[tuple[str, str], list[model.Transport]]:
+    """Rows of the connections of each pair, by the addresses of its client and its server."""
+    ways: dict[tuple[str, str], list[model.Transport]] = {}
+    for row in transport:
+        ways.setdefault((_address(row.client), _address(row.server)), []).append(row)
+    return ways
 
 
 def _address(endpoint: str) -> str:

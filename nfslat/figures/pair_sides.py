@@ -11,9 +11,8 @@ import numpy as np
 
 from nfslat.clock.clock import Clock
 from nfslat.decode.parts import Part, Parts
+from nfslat.figures.whatif import load_of, whole_of
 from nfslat.host_pairs import HostPairs, ends_of, is_at
-from nfslat.inflight.all_clients import ServerWide
-from nfslat.inflight.jobs import Host
 from nfslat.inflight.shared import ServerShare, SharedServer
 from nfslat.kernels.order import side_by_side
 from nfslat.match.match import Matching
@@ -85,14 +84,10 @@ class SplitServers:
     """What each of the servers did for all its clients, those included of whom nothing is compared."""
 
     def __init__(self, c: Analysis) -> None:
-        """Of a server that is the only one `c` knows it already."""
+        """A server that is the only one `c` knows already."""
         self._c, self._hosts = c, c.inflight.hosts
         self._number = {address: at for at, host in enumerate(self._hosts) for address in host}
-        self._known: dict[Host, tuple[SharedServer, Part | None]] = {}
-        if len(self._hosts) == 1:
-            wide = ServerWide(c.inflight.server, c.inflight.load, c.inflight.caps)
-            only = self._hosts[0]
-            self._known[only] = self._shared(c.server, only, c.missing_calls["server"], wide), None
+        self._known: dict[int, ServerShare] = {}  # what `c` holds of each
 
     @cached_property
     def _parts(self) -> Parts:
@@ -100,23 +95,27 @@ class SplitServers:
         of_class = np.array([self._number.get(server, NULL) for _, server in ends_of(ops)], dtype=np.int64)
         return Parts(self._c.server.decoded, ops.spread(of_class), _of_connections(ops, of_class), len(self._hosts))
 
-    def _shared(self, side: Side, host: Host, missing: I64, wide: ServerWide | None = None) -> SharedServer:
-        of_all = one_side(side, missing)
-        compared = of_all.compared & side.ops.spread(is_at(side.ops, host))
-        return SharedServer(of_all._replace(compared=compared, servers=(host,)), wide)
+    def _whole(self, number: int) -> ServerShare:
+        c, host = self._c, self._hosts[number]
+        if len(self._hosts) == 1:
+            return whole_of(c)
+        part = self._parts.part(number)
+        side = one_side(_side(c.server, part), c.missing_calls["server"][part.conns])
+        compared = side.compared & side.ops.spread(is_at(side.ops, host))
+        rows = np.where(self._parts.of_op == number, self._parts.new_row, NULL)
+        conns = np.full(len(c.server.ops.connections), NULL)
+        conns[part.conns] = np.arange(len(part.conns))
+        at = np.flatnonzero(rows[c.matched.server] != NULL)
+        server = SharedServer(side._replace(compared=compared, servers=(host,)))
+        return ServerShare(server, rows, conns, lambda: load_of(c, self._known[number], at))
 
     def share(self, address: str, rows: I64, conns: I64) -> ServerShare:
         """Of the client whose ops and connections at the server are these."""
         number = self._number[address]
-        host = self._hosts[number]
-        if host not in self._known:
-            part = self._parts.part(number)
-            missing = self._c.missing_calls["server"][part.conns]
-            self._known[host] = self._shared(_side(self._c.server, part), host, missing), part
-        server, part_of = self._known[host]
-        if part_of is None:
-            return ServerShare(server, rows, conns)
-        return ServerShare(server, np.searchsorted(part_of.rows, rows), np.searchsorted(part_of.conns, conns))
+        if number not in self._known:
+            self._known[number] = self._whole(number)
+        whole = self._known[number]
+        return whole._replace(rows=whole.rows[rows], conns=whole.conns[conns])
 
 
 def _side(side: Side, part: Part) -> Side:

@@ -11,6 +11,7 @@ from nfslat.figures.above import sent_anew
 from nfslat.figures.late_calls import late_beside_ms
 from nfslat.figures.matched import in_thread_ns, unstable_writes
 from nfslat.findings.facts import SlowOps
+from nfslat.inflight.changes import median
 from nfslat.inflight.coming import coming, meanwhile
 from nfslat.inflight.split import APART, FEWEST, slow_from
 from nfslat.model.protocol import IN_MEMORY_OPS
@@ -127,7 +128,7 @@ def late_of_all(own_ns: I64, op: I64) -> dict[int, float]:
 
     Quicker than the slowest kind's median is all the same here, so that a slow kind of ops is not taken for slow ones.
     """
-    usual_ns = max(float(np.median(own_ns[op == at])) for at in np.unique(op))
+    usual_ns = max(median(own_ns[op == at]) for at in np.flatnonzero(np.bincount(op)))
     least_ns = _QUARTER * own_ns.sum()
     if own_ns[own_ns >= APART * usual_ns].sum() < least_ns:
         return {}

@@ -15,17 +15,17 @@ from nfslat.figures.matched import row_of
 from nfslat.findings.client import Slots
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import Facts
-from nfslat.inflight.all_clients import ServerWide
-from nfslat.inflight.shared import SharedServer
+from nfslat.inflight.shared import ServerShare
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
-from nfslat.results import Analysis, one_side
+from nfslat.results import Analysis
 from nfslat.select import client_ends
 
 if TYPE_CHECKING:
     from nfslat.inflight import replay
     from nfslat.inflight.play import Load
+    from nfslat.inflight.replay import Replay
 
 _MOST = 1 << 20
 
@@ -101,10 +101,9 @@ def replayed(c: Analysis, now: InEffect, asked: Asked) -> model.WhatIf:
     the ops at the end, which have no successors to play, take nothing from it. Raises what `replay.what_if` does."""
     if c.inflight.load.servers > 1:
         raise InputError("these are ops of several servers, each with threads of its own; --server-addr takes one")
-    from nfslat.inflight import replay  # noqa: PLC0415  (most runs replay nothing)
-
-    found = replay.what_if(
-        _load_of(c, now.rows),
+    ops = c.matched.server[now.rows].astype(np.int64)
+    found = _replay_of(c, with_slots=bool(now.slots or asked.slots)).what_if(
+        ops if c.share is None else c.share.rows[ops],
         threads_now=now.threads,
         slots_now=now.slots,
         threads=asked.threads,
@@ -162,44 +161,68 @@ def _outcome(one: replay.Outcome) -> model.Outcome:
     )
 
 
-def _load_of(c: Analysis, counted: I64) -> Load:
-    """The matched ops, of which figures are over those in `counted`; and what else the server did meanwhile, as far as
-    its capture shows it."""
-    server, client = c.matched.rows(slice(None))
-    ops, at_server = c.client.ops, c.server.ops
-    queue = np.maximum(c.inflight.load.queue_ns, 0)
+def _replay_of(c: Analysis, *, with_slots: bool) -> Replay:
+    """What a server did for all its clients, played once for all of them. Where slots are played, those of one client
+    are: its ops, and what else the server did meanwhile, as far as its capture shows it."""
+    share = c.share or whole_of(c)
+    if c.share is None or not with_slots:
+        return share.server.replay(share.load)
+    from nfslat.inflight.replay import Replay  # noqa: PLC0415  (most runs replay nothing)
+
+    return Replay(load_of(c, share))
+
+
+def shows_most(c: Analysis) -> bool:
+    """Is what takes the server's threads known? Where its side holds one client's ops alone, what the others asked is
+    not, and a play without it has threads to spare."""
+    return c.share is not None or 2 * len(c.server.ops) >= c.inflight.load.threads.calls
+
+
+def whole_of(c: Analysis) -> ServerShare:
+    """All that `c` holds of its only server."""
+    server, ops = c.whole_server, c.server.ops
+    every = ServerShare(server, np.arange(len(ops)), np.arange(len(ops.connections)), lambda: load_of(c, every))
+    return every
+
+
+def load_of(c: Analysis, share: ServerShare, at: slice | I64 = slice(None)) -> Load:
+    """The matched ops `at`, which are all of one server, `share`; and what else that did meanwhile, as far as its
+    capture shows it."""
+    server, client = c.matched.rows(at)
+    ops, at_server, rows = c.client.ops, c.server.ops, share.rows[c.matched.server[at]]
+    queue = share.server.wide.load.queue_ns[rows] if c.share is None else c.inflight.load.queue_ns[server]
+    callers, network = _callers(c)[ops.conn[client]], (c.client_srt_ns - c.server_srt_ns)[at]
     theta = c.clock.main.theta_ns if c.clock.fits else int(np.median(at_server.t1[server] - ops.t1[client]))
-    if c.share is not None:
-        conn, others = c.share.conns[at_server.conn[server]], c.share.server.others(c.share.rows[server])
-    else:
-        side = one_side(c.server, c.missing_calls["server"])._replace(servers=(c.inflight.load.jobs.addresses,))
-        whole = SharedServer(side, ServerWide(c.inflight.server, c.inflight.load))
-        conn, others = at_server.conn[server].astype(np.int64), whole.others(server)
-    nothing = np.zeros(len(others.conn), dtype=np.int64)
+    sent = ops.t0[client]
+    if (not c.clock.fits or c.clock.steps) and len(callers) and (callers != callers[0]).any():
+        # Each client may have a clock of its own: all by the server's, then, as if calls took half of the way.
+        theta, sent = 0, at_server.t1[server] - network // 2
+    others = share.server.others(rows)
+    nothing = np.zeros(len(others.op), dtype=np.int64)
+    service = at_server.t2[server] - at_server.t1[server] - np.maximum(queue, 0)
     from nfslat.inflight.play import Load  # noqa: PLC0415  (likewise)
 
     return Load.from_columns(
         {
-            "conn": np.concatenate((conn, others.conn)),
-            "client": np.concatenate((_clients(c)[ops.conn[client]], len(ops.connections) + others.conn)),
+            "conn": np.concatenate((share.conns[at_server.conn[server]], others.conn)),
+            "client": np.concatenate((callers, len(ops.connections) + others.conn)),
             "slot_table": np.concatenate((_slot_tables(c)[client], np.full(len(nothing), NULL))),
-            "sent_ns": np.concatenate((ops.t0[client], others.t1 - theta)),
-            "received_ns": np.concatenate((ops.t3[client], others.t2 - theta)),
-            "network_ns": np.concatenate((c.client_srt_ns - c.server_srt_ns, nothing)),
-            "service_ns": np.concatenate(
-                [at_server.t2[server] - at_server.t1[server] - queue[server], others.t2 - others.t1 - others.queue_ns]
-            ),
+            "sent_ns": np.concatenate((sent, others.t1 - theta)),
+            "received_ns": np.concatenate((sent + ops.t3[client] - ops.t0[client], others.t2 - theta)),
+            "network_ns": np.concatenate((network, nothing)),
+            "service_ns": np.concatenate((service, others.t2 - others.t1 - others.queue_ns)),
             "is_ours": np.arange(len(server) + len(nothing)) < len(server),
-            "counts": np.isin(np.arange(len(server) + len(nothing)), counted),
+            "op": np.concatenate((rows, others.op)),
         }
     )
 
 
-def _clients(c: Analysis) -> I64:
-    """Number of the client of each connection of the client's capture."""
-    names = [address for address, _ in client_ends(c.client.ops)]
-    numbers = {name: at for at, name in enumerate(dict.fromkeys(names))}
-    return np.array([numbers[name] for name in names], dtype=np.int64)
+def _callers(c: Analysis) -> I64:
+    """Number of the two hosts of each connection, by the client's capture: a reply releases calls of the same two."""
+    numbers: dict[tuple[str, frozenset[str]], int] = {}
+    clients, ends = client_ends(c.client.ops), c.client.ops.connections
+    pairs = [(client, frozenset((one.addr_a, one.addr_b))) for (client, _), one in zip(clients, ends, strict=True)]
+    return np.array([numbers.setdefault(pair, len(numbers)) for pair in pairs], dtype=np.int64)
 
 
 def _slot_tables(c: Analysis) -> I64:

@@ -9,6 +9,7 @@ their side of the middle.
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,6 +22,7 @@ _FEWEST = 4  # pieces in a phase
 _SPELL = 8  # in one that ends as it began: so many are looked at that jitter would make a shorter one
 _FACTOR = 1.0  # of two, at least: log2
 LEAST_NS = 1_000_000.0  # and by so much: less is no phase worth a line
+_NEARLY = 1 - 1e-9
 _OF_ITS_SIDE = 0.9  # of the pieces
 _SPREADS = 3.0  # medians of absolute deviations
 _FEW = 1024  # values, which are sorted sooner than parted
@@ -35,7 +37,7 @@ def changes(columns: Sequence[I64], least_ns: float = LEAST_NS) -> list[int]:
         if pieces < 2 * _FEWEST:
             break
         medians = np.array(
-            [[_median(one[a:b]) for a, b in itertools.pairwise(edges.tolist())] for one in columns], dtype=np.float64
+            [[median(one[a:b]) for a, b in itertools.pairwise(edges.tolist())] for one in columns], dtype=np.float64
         )
         if not any(_may_hold_a_step(row, least_ns) for row in medians):
             break
@@ -77,15 +79,18 @@ def _split(medians: F64, least_ns: float, begin: int, end: int) -> list[int]:
         return []
     singles = [(cut, pieces) for cut in range(_FEWEST, pieces - _FEWEST + 1)]
     # A cause that ends again moves the median of neither side of a single cut.
-    spells = (
+    spells = [
         (first, last)
         for first in range(_FEWEST, pieces - _FEWEST - _SPELL + 1)
         for last in range(first + _SPELL, pieces - _FEWEST + 1)
-    )
+    ]
     for stretches in (singles, spells):
         best, gain = (0, 0), 0.0
+        apart = [(row, _far_apart(row.tolist(), stretches, least_ns)) for row in columns]
         for first, last in stretches:
-            for row in columns:
+            for row, are_apart in apart:
+                if (first, last) not in are_apart:
+                    continue
                 inside, outside = row[first:last], np.concatenate((row[:first], row[last:]))
                 if _is_step(outside, inside, least_ns) and (less := _gain(outside, inside)) > gain:
                     best, gain = (begin + first, begin + last), less
@@ -94,6 +99,27 @@ def _split(medians: F64, least_ns: float, begin: int, end: int) -> list[int]:
             inner = [cut for low, high in itertools.pairwise(edges) for cut in _split(medians, least_ns, low, high)]
             return [*edges[1:-1], *inner]
     return []
+
+
+def _far_apart(levels: list[float], stretches: Sequence[tuple[int, int]], least_ns: float) -> set[tuple[int, int]]:
+    """Those of `stretches` whose median is far enough from that of all else; few are, and only of those more is
+    asked. Each is looked at as the one before with a piece more, where it is that."""
+    far = set()
+    inside: list[float] = []
+    outside: list[float] = []
+    begun, ended = -1, -1
+    for first, last in stretches:
+        if (first, last) == (begun, ended + 1):
+            insort(inside, levels[ended])
+            del outside[bisect_left(outside, levels[ended])]
+        else:
+            inside, outside = sorted(levels[first:last]), sorted(levels[:first] + levels[last:])
+        begun, ended = first, last
+        low, high = sorted((some[(len(some) - 1) // 2] + some[len(some) // 2]) / 2 for some in (inside, outside))
+        # As `_is_step`, but for what logarithms round.
+        if high - low >= least_ns and high >= _NEARLY * 2**_FACTOR * max(low, 1.0):
+            far.add((first, last))
+    return far
 
 
 def _may_hold_a_step(medians: F64, least_ns: float) -> bool:
@@ -107,13 +133,13 @@ def _gain(one_ns: F64, other_ns: F64) -> float:
     say the same of all cuts near the right one, for a few pieces of the other side do not move them."""
     both = np.log2(np.maximum(np.concatenate((one_ns, other_ns)), 1.0))
     parts = both, both[: len(one_ns)], both[len(one_ns) :]
-    whole, one, other = (float(np.abs(values - _median(values)).sum()) for values in parts)
+    whole, one, other = (float(np.abs(values - median(values)).sum()) for values in parts)
     return whole - one - other
 
 
 def _is_step(before_ns: F64, after_ns: F64, least_ns: float) -> bool:
     """Are both clearly apart?"""
-    low_ns, high_ns = _median(before_ns), _median(after_ns)
+    low_ns, high_ns = median(before_ns), median(after_ns)
     low, high = np.log2(max(low_ns, 1.0)), np.log2(max(high_ns, 1.0))
     if abs(high_ns - low_ns) < least_ns or abs(high - low) < _FACTOR:
         return False
@@ -127,10 +153,10 @@ def _is_step(before_ns: F64, after_ns: F64, least_ns: float) -> bool:
 
 
 def _deviation(values: F64) -> float:
-    return _median(np.abs(values - _median(values)))
+    return median(np.abs(values - median(values)))
 
 
-def _median(values: F64 | I64) -> float:
+def median(values: F64 | I64) -> float:
     """As of numpy, which takes five times as long for few."""
     low, high = (len(values) - 1) // 2, len(values) // 2
     ordered = np.sort(values) if len(values) < _FEW else np.partition(values, (low, high))

@@ -53,24 +53,25 @@ class Scores:
         return not (is_worse(worse) and is_worse(worse - self._forced[one] + self._forced[best]))
 
     def _by_block(self, threads: int) -> tuple[F64, F64]:
-        nats = np.empty(len(self._block))
         services, forced = [], []
         for work, _ in self._samples:
             start = starts(work, threads, self.order)
             forced.append(start == NULL)
             services.append(work.reply_ns - start)
-        service, without = np.concatenate(services), np.concatenate(forced)
+        without = np.concatenate(forced)
+        calls = self._calls
+        share = np.bincount(self._block, without, _BLOCKS) / calls
+        # Turns that got out of step force many calls for a while, a wrong number forces some all the time. How wrong
+        # it is is of no interest: with as many threads as calls are in flight none is forced.
+        if np.median(share) > _MOST_FORCED:
+            return np.full(_BLOCKS, RULED_OUT), share * _FORCED
+        nats, service = np.empty(len(self._block)), np.concatenate(services)
         for rows, unqueued in zip(self._groups, self._unqueued, strict=True):
             away = without[rows]
             there = rows[~away] if away.any() else rows
             nats[there] = log_spacing(service[there]) if len(there) >= _FEW else unqueued
             if len(there) < len(rows):
                 nats[rows[away]] = unqueued + _FORCED
-        calls = self._calls
-        share = np.bincount(self._block, without, _BLOCKS) / calls
-        # Turns that got out of step force many calls for a while, a wrong number forces some all the time.
-        if np.median(share) > _MOST_FORCED:
-            nats += RULED_OUT
         return np.bincount(self._block, nats, _BLOCKS) / calls, share * _FORCED
 
 

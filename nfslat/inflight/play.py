@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -36,7 +37,7 @@ class Load(Table):
     network_ns: I64  # both ways: SRT at the client less SRT at the server
     service_ns: I64  # in a thread
     is_ours: Bool
-    counts: Bool  # of ours, those that figures are over
+    op: I64  # what figures are over is named by it: row of the server's ops
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +48,11 @@ class Order:
     after_call: list[int]  # the call that comes a while after this call: no reply was free to release it
     gap_ns: list[int]  # how long after that
     first: list[int]  # calls that nothing sets off: the first of each client
+
+    @cached_property
+    def is_last(self) -> Bool:
+        """Of each op: does its reply release no call?"""
+        return np.array(self.after_reply, dtype=np.int64) < 0
 
     @classmethod
     def of(cls, load: Load) -> Order:

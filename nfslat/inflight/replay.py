@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -55,46 +56,102 @@ class WhatIf(NamedTuple):
     warning: str  # what is taken for granted
 
 
-def what_if(
-    load: Load,
-    *,
-    threads_now: int | None,
-    slots_now: int | None,
-    threads: int | None = None,
-    slots: int | None = None,
-    sessions: int | None = None,
-    most: int | None = None,
-) -> WhatIf:
-    """Play `load`, or its busiest `most` ops (None: `MOST_OPS`), with the numbers in effect (None: no limit was seen),
-    and with `threads` and `slots` (None: as now).
+class Replay:
+    """A load that is played once with each number of threads and slots, whoever asks."""
 
-    `slots` are those of each slot table. `sessions` is how many requests the application has open at any time; packets
-    do not show it where slots are the limit. Raises ``UsageError`` where it is needed and for numbers below 1,
-    ``InputError`` where there is nothing to play.
-    """
-    for name, value in (("threads", threads), ("slots", slots), ("sessions", sessions)):
-        if value is not None and value < 1:
-            raise UsageError(f"{name}={value}: give 1 or more")
-    given, ours_given = len(load), int(np.count_nonzero(load.is_ours))
-    load = _busiest(_in_order(load), MOST_OPS if most is None else most)
-    if not load.counts.any():
-        raise InputError("there is no op to replay: the what-if needs ops whose time in a server thread is known")
-    if slots_now is None:
-        sessions = None  # nobody waits for a slot: what the application has open is seen
-    elif sessions is None and slots is not None and slots > slots_now:
-        raise UsageError(
-            f"slots={slots}: packets do not show how many requests wait for a slot; "
-            "give --sessions N, or the application's latency with --app-ms"
+    def __init__(self, load: Load, most: int | None = None) -> None:
+        """Of `load`, or of its busiest `most` ops (None: `MOST_OPS`)."""
+        self._given, self._ours_given = len(load), int(np.count_nonzero(load.is_ours))
+        self._load = _busiest(_in_order(load), MOST_OPS if most is None else most)
+        self._played: dict[tuple[int | None, int | None, int | None], Played] = {}
+
+    @cached_property
+    def _order(self) -> Order:
+        return Order.of(self._load)
+
+    def what_if(
+        self,
+        ops: I64 | None = None,
+        *,
+        threads_now: int | None,
+        slots_now: int | None,
+        threads: int | None = None,
+        slots: int | None = None,
+        sessions: int | None = None,
+    ) -> WhatIf:
+        """Figures over our ops in `ops` (`Load.op`; None: all) with the numbers in effect (None: no limit was seen),
+        and with `threads` and `slots` (None: as now).
+
+        `slots` are those of each slot table. `sessions` is how many requests the application has open at any time;
+        packets do not show it where slots are the limit. Raises ``UsageError`` where it is needed and for numbers below
+        1, ``InputError`` where there is nothing to play.
+        """
+        for name, value in (("threads", threads), ("slots", slots), ("sessions", sessions)):
+            if value is not None and value < 1:
+                raise UsageError(f"{name}={value}: give 1 or more")
+        load = self._load
+        counts = load.is_ours if ops is None else load.is_ours & _among(load.op, ops)
+        if not counts.any():
+            raise InputError("there is no op to replay: the what-if needs ops whose time in a server thread is known")
+        if slots_now is None:
+            sessions = None  # nobody waits for a slot: what the application has open is seen
+        elif sessions is None and slots is not None and slots > slots_now:
+            raise UsageError(
+                f"slots={slots}: packets do not show how many requests wait for a slot; "
+                "give --sessions N, or the application's latency with --app-ms"
+            )
+        shows_waits = slots_now is None or sessions is not None
+        before, of_before = self._measured(counts, threads_now, slots_now, sessions, shows_waits=shows_waits)
+        numbers = threads or threads_now, slots or slots_now, sessions
+        after, _ = self._measured(counts, *numbers, shows_waits=shows_waits)
+        captured = _figures((load.received_ns - load.sent_ns)[of_before])
+        error = before.client.mean_ns / captured.mean_ns - 1
+        warning = _warning(load, self._given, min(before.ops, after.ops), sessions, error)
+        ours = int(np.count_nonzero(load.is_ours))
+        return WhatIf(captured, before, after, error, ours, self._ours_given, len(load) - ours, warning)
+
+    def _measured(
+        self, counts: Bool, threads: int | None, slots: int | None, sessions: int | None, *, shows_waits: bool
+    ) -> tuple[Outcome, Bool]:
+        """One play in figures of the ops that `counts` masks, and which of them they are over: those that were called
+        before one of their callers had no more to do."""
+        load, order, numbers = self._load, self._order, (threads, slots, sessions)
+        if numbers not in self._played:
+            self._played[numbers] = play(load, order, *numbers)
+        played = self._played[numbers]
+        ours = load.is_ours & _among(load.client, load.client[counts])
+        end = _runs_out_ns(load, order, played, sessions, ours)
+        over = counts & (played.issued <= end)
+        slot_wait = played.sent - played.issued
+        if sessions is not None:
+            slot_wait = slot_wait - hand_overs_ns(load, order)
+            if end > 0:
+                over &= played.issued > 0  # all sessions begin at once, with no queue in front of them
+        slot_wait, thread_wait = slot_wait[over], (played.started - played.arrived)[over]
+        client, whole = (_figures((played.received - begun)[over]) for begun in (played.sent, played.issued))
+        waits = {"threads": float(thread_wait.mean()), "slots": float(slot_wait.mean())}
+        limit = max(waits, key=lambda name: waits[name])
+        outcome = Outcome(
+            threads=threads,
+            slots=slots,
+            ops=int(over.sum()),
+            ops_per_s=int((ours & (played.received <= end)).sum()) * 1e9 / max(end, 1),
+            client=client,
+            application=whole if shows_waits else None,
+            slot_wait_ns=waits["slots"],
+            thread_wait_ns=waits["threads"],
+            threads_busy=_busy(played.started, played.replied, end, threads),
+            slots_busy=_busiest_table(load, played, end, slots),
+            limit=limit if waits[limit] > _MATTERS * whole.mean_ns else "load",
         )
-    order = Order.of(load)
-    shows_waits = slots_now is None or sessions is not None
-    before, of_before = _measured(load, order, threads_now, slots_now, sessions, shows_waits=shows_waits)
-    after, _ = _measured(load, order, threads or threads_now, slots or slots_now, sessions, shows_waits=shows_waits)
-    captured = _figures((load.received_ns - load.sent_ns)[of_before])
-    error = before.client.mean_ns / captured.mean_ns - 1
-    warning = _warning(load, given, min(before.ops, after.ops), sessions, error)
-    ours = int(np.count_nonzero(load.is_ours))
-    return WhatIf(captured, before, after, error, ours, ours_given, len(load) - ours, warning)
+        return outcome, over
+
+
+def _among(rows: I64, some: I64) -> Bool:
+    """Which of `rows` are `some` of them."""
+    is_one = np.zeros(int(max(rows.max(initial=-1), some.max(initial=-1))) + 1, dtype=np.bool_)
+    is_one[some] = True
+    return is_one[rows]
 
 
 def _warning(load: Load, given: int, figures_over: int, sessions: int | None, error: float) -> str:
@@ -140,44 +197,12 @@ def _busiest(load: Load, most: int) -> Load:
     return load.take(slice(begin, begin + most))
 
 
-def _measured(
-    load: Load, order: Order, threads: int | None, slots: int | None, sessions: int | None, *, shows_waits: bool
-) -> tuple[Outcome, Bool]:
-    """One play in figures, and which ops they are over."""
-    played = play(load, order, threads, slots, sessions)
-    end = _runs_out_ns(load, order, played, sessions)
-    over = load.counts & (played.issued <= end)
-    slot_wait = played.sent - played.issued
+def _runs_out_ns(load: Load, order: Order, played: Played, sessions: int | None, ours: Bool) -> int:
+    """When the first caller of `ours` has no more to do that was at work to the end: from then on the load is not that
+    of old."""
     if sessions is not None:
-        slot_wait = slot_wait - hand_overs_ns(load, order)
-        if end > 0:
-            over &= played.issued > 0  # all sessions begin at once, with no queue in front of them
-    slot_wait, thread_wait = slot_wait[over], (played.started - played.arrived)[over]
-    client, whole = _figures((played.received - played.sent)[over]), _figures((played.received - played.issued)[over])
-    waits = {"threads": float(thread_wait.mean()), "slots": float(slot_wait.mean())}
-    limit = max(waits, key=lambda name: waits[name])
-    outcome = Outcome(
-        threads=threads,
-        slots=slots,
-        ops=int(over.sum()),
-        ops_per_s=int((load.is_ours & (played.received <= end)).sum()) * 1e9 / max(end, 1),
-        client=client,
-        application=whole if shows_waits else None,
-        slot_wait_ns=waits["slots"],
-        thread_wait_ns=waits["threads"],
-        threads_busy=_busy(played.started, played.replied, end, threads),
-        slots_busy=_busiest_table(load, played, end, slots),
-        limit=limit if waits[limit] > _MATTERS * whole.mean_ns else "load",
-    )
-    return outcome, over
-
-
-def _runs_out_ns(load: Load, order: Order, played: Played, sessions: int | None) -> int:
-    """When the first caller has no more to do that was at work to the end: from then on the load is not that of old."""
-    if sessions is not None:
-        return int(played.issued[load.is_ours].max())
-    is_last = load.is_ours & (np.array(order.after_reply) < 0)
-    is_last &= load.received_ns >= load.sent_ns[load.is_ours].max()
+        return int(played.issued[ours].max())
+    is_last = ours & order.is_last & (load.received_ns >= load.sent_ns[ours].max())
     return int(played.received[is_last].min())
 
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nfslat.inflight.changes import MOST, changes, nearest_row, steps
+from nfslat.inflight.changes import MOST, changes, median, nearest_row, steps
 from nfslat.model.blocks import largest
 from nfslat.model.tables import F64, I16, I64
 
@@ -87,7 +87,7 @@ def _of_main(calls: Calls) -> list[int]:
 
 
 def _of_all(calls: Calls) -> list[int]:
-    columns = [_as_usual(times, calls.kind) for times in (calls.server_ns, calls.network_ns)]
+    columns = [_as_usual(times, _usual_ns(times, calls.kind)) for times in (calls.server_ns, calls.network_ns)]
     return changes(columns, least_ns=0.0)
 
 
@@ -100,7 +100,7 @@ def _of_pace(calls: Calls) -> list[int]:
     end_ns = calls.begin_ns + took_ns
     edges = np.linspace(int(calls.begin_ns[0]), int(calls.begin_ns[-1]) + 1, pieces + 1)
     in_flight_ns = np.diff(_time_until(edges, calls.begin_ns) - _time_until(edges, np.sort(end_ns)))
-    usual_ns = _usual_ns(took_ns, calls.kind)[calls.kind]
+    usual_ns = _usual_ns(took_ns, calls.kind)
     at = np.searchsorted(edges, end_ns, side="right") - 1
     answered_ns = np.bincount(at[at < pieces], usual_ns[at < pieces], pieces)
     busy = np.flatnonzero(in_flight_ns >= _IN_FLIGHT * np.diff(edges))
@@ -109,9 +109,8 @@ def _of_pace(calls: Calls) -> list[int]:
     least_ns = float(np.median(usual_ns))
     pace = in_flight_ns[busy] / np.maximum(answered_ns[busy], least_ns)
     begins = np.searchsorted(calls.begin_ns, edges)
-    relative = _as_usual(took_ns, calls.kind)
     cuts = [int(busy[cut]) for cut in steps(pace[None, :] * _SCALE_NS, least_ns=0.0)]
-    return [nearest_row([relative], begins, cut) for cut in cuts]
+    return [nearest_row([_as_usual(took_ns, usual_ns)], begins, cut) for cut in cuts]
 
 
 def _time_until(edges: F64, when_ns: I64) -> F64:
@@ -122,16 +121,16 @@ def _time_until(edges: F64, when_ns: I64) -> F64:
 
 
 def _usual_ns(times: I64, kind: I16) -> F64:
-    """The median of each kind; 1 of one without an op, or with none that takes any time."""
+    """For each op the median of its kind, at least 1."""
     usual = np.ones(int(kind.max(initial=0)) + 1)
-    for number in np.unique(kind).tolist():
-        usual[number] = max(float(np.median(times[kind == number])), 1.0)
-    return usual
+    for number in np.flatnonzero(np.bincount(kind)).tolist():
+        usual[number] = max(median(times[kind == number]), 1.0)
+    return np.asarray(usual[kind])
 
 
-def _as_usual(times: I64, kind: I16) -> I64:
+def _as_usual(times: I64, usual_ns: F64) -> I64:
     """Of each op what it took as a multiple of the usual time of its kind, which counts as `_SCALE_NS`."""
-    return np.asarray(np.maximum(times, 0) / _usual_ns(times, kind)[kind] * _SCALE_NS, dtype=np.int64)
+    return np.asarray(np.maximum(times, 0) / usual_ns * _SCALE_NS, dtype=np.int64)
 
 
 def _that_matter(calls: Calls, cuts: list[int], every_ns: float) -> list[int]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,10 +17,16 @@ from nfslat.inflight.server import server_load
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64
 
+if TYPE_CHECKING:
+    from nfslat.inflight.play import Load
+    from nfslat.inflight.replay import Replay
+
 
 class Others(NamedTuple):
-    """What a server did for others than one client: when each call was there, its wait for a thread, its connection."""
+    """What a server did for others than one client: its row of each call, when that was there, its wait for a thread,
+    its connection."""
 
+    op: I64
     t1: I64
     t2: I64
     queue_ns: I64
@@ -33,6 +40,7 @@ class SharedServer:
         """`side` has the ops of all clients, and `compared` those in flight at the first of its `servers`; `wide`: what
         is known of it already."""
         self._side, self._known = side, wide
+        self._replay: Replay | None = None
 
     @cached_property
     def wide(self) -> ServerWide:
@@ -62,15 +70,25 @@ class SharedServer:
         begin_ns, end_ns = ops.t1[rows].min(), ops.t2[rows].max()
         other = calls[is_other[calls] & (ops.t2[calls] >= begin_ns) & (ops.t1[calls] <= end_ns)]
         queue_ns = np.maximum(self.wide.load.queue_ns[other], 0)
-        return Others(ops.t1[other], ops.t2[other], queue_ns, ops.conn[other].astype(np.int64))
+        return Others(other, ops.t1[other], ops.t2[other], queue_ns, ops.conn[other].astype(np.int64))
+
+    def replay(self, load: Callable[[], Load]) -> Replay:
+        """What `load` makes, which is the same whoever asks first."""
+        if self._replay is None:
+            from nfslat.inflight.replay import Replay  # noqa: PLC0415  (most runs replay nothing)
+
+            self._replay = Replay(load())
+        return self._replay
 
 
 class ServerShare(NamedTuple):
-    """The `rows` of a server's ops, and its `conns`, that are those of one of its clients."""
+    """The `rows` of a server's ops, and its `conns`, that are those of one of its clients; `load` makes what all of
+    them had it do."""
 
     server: SharedServer
     rows: I64
     conns: I64
+    load: Callable[[], Load]
 
     @property
     def wide(self) -> ServerWide:

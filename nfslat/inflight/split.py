@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 
 from nfslat.model.tables import I64
 
@@ -39,26 +40,30 @@ def slow_from(own_ns: I64, *, of_the_time: float = 0.5) -> float | None:
     before = np.concatenate((np.zeros(_STEPS, np.int64), np.maximum.accumulate(peaks)))  # of windows that end there
     behind = np.append(np.maximum.accumulate(peaks[::-1])[::-1], np.zeros(_STEPS, np.int64))
     sums = np.append(0.0, np.cumsum(times, dtype=np.float64))
+    # A row for each width of a valley, in which it begins at each edge; what reaches beyond the last one is not empty.
+    cells = np.arange(_STEPS, _STEPS * _WIDEST + 1)[:, None]
+    inside, peak = _at_end_of(below, 1 << 40) - below, np.minimum(before, _at_end_of(behind, 0))
+    width, begin = np.nonzero(inside * _STEPS <= _EMPTY * peak * cells)
+    wide = cells[width, 0]
+    sure = _surprise(inside[width, begin], peak[width, begin], wide / (wide + _STEPS))
     best, found = _SURE, None
-    for cells in range(_STEPS, _STEPS * _WIDEST + 1):
-        if cells >= len(edges):
-            break
-        inside = below[cells:] - below[:-cells]
-        peak = np.minimum(before[: len(inside)], behind[cells : len(edges)])
-        empty = np.flatnonzero(inside * _STEPS <= _EMPTY * peak * cells)
-        if not len(empty):
+    for at in np.flatnonzero(sure > best).tolist():
+        if sure[at] <= best:
             continue
-        sure = _surprise(inside[empty], peak[empty], cells / (cells + _STEPS))
-        for at in np.flatnonzero(sure > best).tolist():
-            # What lies in the valley belongs to the nearer side.
-            from_ns = float(np.exp(edges[empty[at]] + cells * cell / 2))
-            first = int(np.searchsorted(times, from_ns))
-            if sure[at] > best and _are_apart(times, sums, first, of_the_time):
-                best, found = float(sure[at]), from_ns
+        # What lies in the valley belongs to the nearer side.
+        from_ns = float(np.exp(edges[begin[at]] + wide[at] * cell / 2))
+        if _are_apart(times, sums, int(np.searchsorted(times, from_ns)), of_the_time):
+            best, found = float(sure[at]), from_ns
     return found
 
 
-def _surprise(inside: I64, peak: I64, expected: float) -> npt.NDArray[np.float64]:
+def _at_end_of(of_edge: I64, beyond: int) -> I64:
+    """For each width of a valley, and each edge at which it begins, the value of the edge at which it ends."""
+    widest = _STEPS * _WIDEST
+    return sliding_window_view(np.append(of_edge, np.full(widest, beyond)), len(of_edge))[_STEPS:]
+
+
+def _surprise(inside: I64, peak: I64, expected: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Nats by which `inside` of both is fewer than the share `expected`; 0 where it is more."""
     both = np.maximum(inside + peak, 1)
     share = inside / both

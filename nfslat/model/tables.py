@@ -9,7 +9,7 @@ read-only; `check` holds the invariants that cost a pass.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache, cached_property
@@ -99,14 +99,20 @@ class Table:
 
     def take(self, index: I64 | I32 | Bool | slice) -> Self:
         """The rows at `index` (row numbers, a mask or a slice), in that order."""
-        taken = object.__new__(type(self))  # what the columns have to be they are, and need not be looked at again
-        for name in self._names():
-            value = getattr(self, name)
-            if name in self.dtypes():
-                value = value[index]
-                value.setflags(write=False)
-            object.__setattr__(taken, name, value)
-        return taken
+        values = vars(self)
+        return self._with({name: values[name][index] for name in self.dtypes()})
+
+    def replaced(self, columns: Mapping[str, Any], **others: Any) -> Self:
+        """The same with other `columns`, of the same types and lengths, and with `others`, which are none."""
+        return self._with(columns, **others)
+
+    def _with(self, columns: Mapping[str, Any], **others: Any) -> Self:
+        made = object.__new__(type(self))  # what the columns have to be they are, and need not be looked at again
+        values = vars(self)
+        for column in columns.values():
+            column.setflags(write=False)
+        vars(made).update({name: values[name] for name in self._names()}, **columns, **others)
+        return made
 
     @classmethod
     @cache

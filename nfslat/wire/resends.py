@@ -43,6 +43,9 @@ def retrans_waits_ns(
         (server, of_server, client, of_client, 1),
     ):
         rows, sent_ns, by_rpc = _sent_again(sender, places, is_reply)
+        if not len(rows):
+            waits.append(Waits(rows, sent_ns, sent_ns, by_rpc))
+            continue
         twice, *_ = _sent_again(receiver, receiver_places, is_reply)
         hit, at, sent = np.unique(rows, return_inverse=True, return_counts=True)
         arrived = np.searchsorted(np.sort(twice), hit, "right") - np.searchsorted(np.sort(twice), hit, "left")
