@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,7 @@ from nfslat.answer import model
 from nfslat.clock.clock import Clock, ServerTimes
 from nfslat.clock.more import narrowed
 from nfslat.clock.theta import find_clock
+from nfslat.clock.tick import FINE, Tick, at_the_latest, is_coarse, mean_error_ns, tick_of
 from nfslat.decode.capture import UNBOUNDED, Source
 from nfslat.decode.engine import Engine
 from nfslat.decode.host_clocks import moved, ran
@@ -70,6 +72,7 @@ from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NULL
 from nfslat.model.segments import Segments
 from nfslat.model.tables import I64, Bool, Matched
+from nfslat.model.units import to_ms
 from nfslat.outcomes.recovery import Recovery, recoveries
 from nfslat.outcomes.tries import Request, requests
 from nfslat.peer.acks import acks_of_both
@@ -188,10 +191,12 @@ def compare(
     how much clocks were moved, where that is known. Raises as `correlate` does."""
     server, client, matching, found_order = _match(server, client, may_swap=may_swap)
     order = order or found_order
+    ticks = _ticks_of(server, client)
     talks = _segments_of(server), _segments_of(client)
     sides = ("server", server, talks[0]), ("client", client, talks[1])
-    own = {name: found for name, side, its in sides if (found := _own(side, its, name))}
-    clock = _find_clock(server, client, matching, own, talks)
+    # What a coarse clock says of TCP's is nothing.
+    own = {name: found for name, side, its in sides if name not in ticks and (found := _own(side, its, name))}
+    clock = _find_clock(server, client, matching, own, talks, ticks)
     # Captures one after the other, as clocks far apart make them, look like one clock that was set in between.
     is_odd = not clock.fits or bool(clock.steps)
     if is_odd and not moved_ns and (on_one := _on_one_clock(server, client, matching, own)):
@@ -202,14 +207,26 @@ def compare(
     times = ServerTimes(clock, matching.matched, len(server.ops), len(client.ops))
     settled = settle(server.ops, client.ops, matching, times)
     if settled is not matching:
-        matching, clock = settled, _find_clock(server, client, settled, own, talks)
+        matching, clock = settled, _find_clock(server, client, settled, own, talks, ticks)
     server, client = _select(server, client, matching, filters)
     selected = forward(server.ops, client.ops, matching.matched)
     selected = only(selected, client.kept[selected.client])
     matched = only(selected, ~np.isin(selected.client, clock.under_way)) if len(clock.under_way) else selected
     untimed = len(selected) - len(matched)
     compared = decompose(server, client, matching, matched, clock, srt=srt, order=order, untimed=untimed)
-    return dataclasses.replace(compared, own=own, moved_ns=moved_ns or {})
+    return dataclasses.replace(compared, own=own, ticks=ticks, moved_ns=moved_ns or {})
+
+
+def _ticks_of(server: Side, client: Side, of_whole: Mapping[str, Tick] | None = None) -> dict[str, Tick]:
+    """Of the sides whose stamps tick slowly. A part has the tick `of_whole` where all stamps of that have it."""
+    found = {}
+    for name, side in (("server", server), ("client", client)):
+        known = FINE if of_whole is None else of_whole.get(name, FINE)
+        is_looked_for = of_whole is None or 0 < known.share < 1
+        tick = tick_of(side.ops) if is_looked_for else known
+        if tick.ns:
+            found[name] = tick
+    return found
 
 
 def _on_one_clock(
@@ -225,7 +242,7 @@ def _on_one_clock(
     theta: dict[tuple[str, str], int] = {}
     for at, one in enumerate(pairs.pairs[:_MOST_CLOCKS]):
         mine = matching._replace(matched=called.take(numbers == at))
-        clock = _find_clock(server, client, mine, own, ([], []))
+        clock = _find_clock(server, client, mine, own, ([], []), _ticks_of(server, client))
         if clock.fits:
             theta[one.there, one.client] = clock.main.theta_ns
     by_ns = apart(theta)
@@ -294,17 +311,23 @@ def analyse(
     if missing is None:
         missing = {name: missing_calls(side.decoded) for name, side in (("server", server), ("client", client))}
     waits = retrans_waits_ns(server.decoded, client.decoded, found.matched, found.clock)
+    client_ns = client_srt_ns(client.ops, found.matched, found.srt)
+    coarse = max(found.ticks.values(), default=FINE)
+    if not len(client_ns) or not is_coarse(found.ticks, float(client_ns.mean())):
+        coarse = FINE
+    if coarse.ns:
+        cannot_tell = f"its stamps tick every {to_ms(coarse.ns):g} ms"
     charges = None
     at_server, at_client = (one_side(side, missing[name]) for name, side in (("server", server), ("client", client)))
     if len(found.matched):
         pairs = host_pairs(server.ops, client.ops, found.matched)
         of_a_stretch = of_a_stretch or found.client.span_ns is not None
-        charges = _charge(found, waits, pairs, of_a_stretch=of_a_stretch)
+        charges = None if coarse.ns else _charge(found, waits, pairs, of_a_stretch=of_a_stretch)
         hosts: list[Host] = [(address,) for address in pairs.servers]
         if others is None and not cannot_tell and _may_be_one_host(found):
             hosts = pools_of(at_server, pairs.servers)
         at_server, at_client = _of_pairs(pairs, hosts, at_server, at_client, flying_there)
-    if others is None and cannot_tell:
+    if cannot_tell and (others is None or coarse.ns):
         others = one_of_several(at_server, cannot_tell)
     if others is None and found.share is not None:
         others = found.share.wide
@@ -319,7 +342,6 @@ def analyse(
     if is_large:
         give_back()  # that takes most memory
     kind = client.ops.kind[found.matched.client]
-    client_ns = client_srt_ns(client.ops, found.matched, found.srt)
     server_ns = server_srt_ns(server.ops, found.matched, found.clock, found.srt)
     not_shown = {name: _unseen(found, name, missing[name]) for name in found.measured}
     if found.inferred is not None:
@@ -340,6 +362,7 @@ def analyse(
         server_srt_ns=server_ns,
         kind=kind,
         ops_of=count_ops(client.ops.kinds, kind),
+        coarse_ns=coarse.ns,
     )
 
 
@@ -448,6 +471,8 @@ def phases_of(c: Analysis, known: Known, borders: Sequence[int] | None = None) -
 
     Means that somebody gave are of the whole, and are left out.
     """
+    if c.coarse_ns:
+        return []
     from nfslat.figures.phases import spans_of
 
     whole, spans = c.inflight.load, spans_of(c, borders)
@@ -531,13 +556,14 @@ def between(c: Analysis, sides: PairSides, servers: SplitServers, pair: HostPair
     """What of `c` passes between one of the pairs of hosts, analysed by itself, with a clock of its own. Other clients
     of the server take its threads, too: `servers` knows what they all did there."""
     server, client, matched, clock = sides.server, sides.client, sides.matched, sides.clock
+    ticks = _ticks_of(server, client, c.ticks)
     if c.inferred is None:
-        own = _find_clock(server, client, sides.matching._replace(matched=matched), c.own, ([], []))
+        own = _find_clock(server, client, sides.matching._replace(matched=matched), c.own, ([], []), ticks)
         clock = own if own.fits else clock
         matched = only(matched, ~np.isin(matched.client, clock.under_way)) if len(clock.under_way) else matched
     part = decompose(server, client, sides.matching, matched, clock, srt=c.srt, order=c.order)
     share = servers.share(pair.there, sides.rows, sides.conns)
-    part = dataclasses.replace(part, inferred=sides.inferred, own=c.own, moved_ns=c.moved_ns, share=share)
+    part = dataclasses.replace(part, inferred=sides.inferred, own=c.own, ticks=ticks, moved_ns=c.moved_ns, share=share)
     return analyse(part, missing=sides.missing)
 
 
@@ -550,7 +576,7 @@ def within(c: Correlation, begin_ns: int | None, end_ns: int | None) -> Analysis
     )
     matched = only(c.matched, client.kept[c.matched.client])
     part = decompose(server, client, c.matching, matched, c.clock, srt=c.srt, order=c.order)
-    return analyse(dataclasses.replace(part, inferred=c.inferred, own=c.own, share=c.share))
+    return analyse(dataclasses.replace(part, inferred=c.inferred, own=c.own, ticks=c.ticks, share=c.share))
 
 
 def tables(
@@ -639,6 +665,8 @@ def _match(server: Side, client: Side, *, may_swap: bool) -> tuple[Side, Side, M
         overlap.refuse_without_common_op(_given(server), _given(client))
     overlap.refuse_same_capture(_given(server), _given(client), matching.matched)
     called = forward(server.ops, client.ops, matching.matched)
+    if may_swap and len(called) and (ticks := _ticks_of(server, client)):
+        return _match_by_means(server, client, matching, called, ticks)
     longer = overlap.where_longer(server.ops, client.ops, called) if may_swap and len(called) else Longer.AT_CLIENT
     # Long ops by a fast clock look as if they took longer; but only in the right order are causes in front of effects.
     if longer is Longer.AT_CLIENT or (longer is Longer.AT_SERVER and find_clock(server.ops, client.ops, called).fits):
@@ -650,6 +678,20 @@ def _match(server: Side, client: Side, *, may_swap: bool) -> tuple[Side, Side, M
         if fits[0] or not fits[1]:
             return server, client, matching, Order.UNCLEAR if fits[0] == fits[1] else Order.AS_GIVEN
     return client, server, other, Order.EXCHANGED
+
+
+def _match_by_means(
+    server: Side, client: Side, matching: Matching, called: Matched, ticks: Mapping[str, Tick]
+) -> tuple[Side, Side, Matching, Order]:
+    """The same where stamps tick too slowly for single ops to tell."""
+    of_server, of_client = server.ops, client.ops
+    at_server = of_server.t3[called.server] - of_server.t0[called.server]
+    at_client = of_client.t3[called.client] - of_client.t0[called.client]
+    more_ns = float(at_client.mean() - at_server.mean())
+    error_ns = math.hypot(*(mean_error_ns(one, len(called)) for one in ticks.values()))
+    if more_ns >= -error_ns:
+        return server, client, matching, Order.AS_GIVEN if more_ns > error_ns else Order.UNCLEAR
+    return client, server, _match_as_given(client, server), Order.EXCHANGED
 
 
 def _match_as_given(server: Side, client: Side) -> Matching:
@@ -668,10 +710,15 @@ def _find_clock(
     matching: Matching,
     own: Mapping[str, OwnStamps],
     talks: tuple[list[Segments], list[Segments]],
+    ticks: Mapping[str, Tick],
 ) -> Clock:
     called = forward(server.ops, client.ops, matching.matched)
     if not len(called):
         overlap.refuse_without_common_op(_given(server), _given(client))
+    if ticks:
+        # What arrives may have arrived later, by as much as a tick.
+        there = at_the_latest(server.ops, ticks.get("server", FINE), calls=True)
+        return find_clock(there, at_the_latest(client.ops, ticks.get("client", FINE), calls=False), called)
     if len(matching.by_order):
         certain = ~np.isin(called.client, matching.by_order)
         called = called.take(certain) if certain.any() else called

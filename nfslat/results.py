@@ -9,6 +9,7 @@ from enum import Enum
 import numpy as np
 
 from nfslat.clock.clock import Clock
+from nfslat.clock.tick import Tick
 from nfslat.decode.capture import Source
 from nfslat.decompose import Parts
 from nfslat.inflight.analysis import InFlight, OneSide
@@ -105,6 +106,8 @@ class Correlation:
     inferred: Inferred | None = field(default=None, kw_only=True)  # one of the sides was not captured
     # Of each side whose time stamps tell: what its capture says of them.
     own: Mapping[str, OwnStamps] = field(default_factory=dict, kw_only=True)
+    # Of each side that was captured: the tick of its stamps.
+    ticks: Mapping[str, Tick] = field(default_factory=dict, kw_only=True)
     # By side and address: by how much the stamps of a host were later than they are here, where a capture is made of
     # those of several hosts.
     moved_ns: Mapping[str, Mapping[str, int]] = field(default_factory=dict, kw_only=True)
@@ -152,6 +155,7 @@ class Analysis(Correlation):
     server_srt_ns: I64  # the same; on the client's clock where the two run at different rates
     kind: I16  # of each matched op: row of the ``kinds`` of the client's ops
     ops_of: Mapping[str, int]  # matched ops of each operation, by its name
+    coarse_ns: int = field(default=0, kw_only=True)  # the tick of stamps that bear no more than means; 0: they bear all
 
     def rows_of(self, names: Collection[str]) -> I64:
         """Rows of the matched ops whose operation has one of `names`."""

@@ -7,6 +7,9 @@ the step, to within how they were rounded and how the clock was slewed.
 
 from __future__ import annotations
 
+import dataclasses
+import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +39,28 @@ class Tick(NamedTuple):
 
 
 FINE = Tick(0, 0.0)
+_FINE_ENOUGH = 20  # ticks that ops take on average: then what they wait for can be told as ever
+_SOME = 0.05  # of the ops
+_SPREADS = 2  # standard errors
+
+
+def is_coarse(ticks: Mapping[str, Tick], mean_ns: float) -> bool:
+    """Do stamps of a side tick so slowly that only means are known of ops which take so long?"""
+    return any(one.ns * _FINE_ENOUGH > mean_ns and one.share >= _SOME for one in ticks.values())
+
+
+def mean_error_ns(tick: Tick, ops: int) -> float:
+    """How far the mean of so many durations may be off. The mean of durations in ticks is right wherever in a tick they
+    begin; the square of what each is off by is a sixth of the tick's, on average over all durations."""
+    return _SPREADS * tick.ns * math.sqrt(tick.share / (6 * max(ops, 1)))
+
+
+def at_the_latest(ops: Ops, tick: Tick, *, calls: bool) -> Ops:
+    """With calls, or replies, stamped when they came at the latest: a stamp is the begin of its tick."""
+    if not tick.ns:
+        return ops
+    names = ("t0", "t1") if calls else ("t2", "t3")
+    return dataclasses.replace(ops, **{name: getattr(ops, name) + tick.ns for name in names})
 
 
 def tick_of(ops: Ops) -> Tick:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from nfslat.answer import model
 from nfslat.answer.words import missing_ops
+from nfslat.clock.tick import FINE, mean_error_ns
 from nfslat.evidence.known import Known, counts_of, rate_per_s
 from nfslat.figures.above import sessions_open, times_kept_above
 from nfslat.figures.charges import stalls_of
@@ -22,6 +24,7 @@ from nfslat.figures.slow_ops import slow_ops_of
 from nfslat.figures.unseen import with_unseen
 from nfslat.figures.whatif import in_effect
 from nfslat.findings.client import client_findings
+from nfslat.findings.coarse import Ticks, bearable
 from nfslat.findings.database import database_findings
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import UNSTABLE_WRITE, Facts, InSeries, Reconnects, moved_ms
@@ -80,7 +83,7 @@ def judge(
     if matched.total is None or matched.slowest is None:
         return None
     facts = _facts(c, known, (matched.total, matched.slowest), matched.by_op, inflight)
-    worst = _layers(matched.slowest, None if facts.stalls is None else facts.stalls.slowest_ms)
+    worst = None if c.coarse_ns else _layers(matched.slowest, facts.stalls.slowest_ms if facts.stalls else None)
     facts = dataclasses.replace(
         facts,
         slowest=worst,
@@ -102,6 +105,8 @@ def judge(
     )
     by_layer = questions if is_sound else ()
     explained = with_window(facts, [one for findings in by_layer for one in findings(facts)]) if is_sound else []
+    if c.coarse_ns:
+        explained = bearable(explained, to_ms(c.coarse_ns))
     gains = with_gains(c, facts, in_effect(c, known, facts, explained), explained)
     found = ranked(gains, facts.mean.total_ms)
     error_ms = 0.0
@@ -112,9 +117,10 @@ def judge(
         ops=matched.ops,
         complete=matched.completeness.share,
         incomplete=missing_ops(matched.completeness.missing),
-        negative=matched.total.negative_network,
+        negative=0 if c.coarse_ns else matched.total.negative_network,
         long_ms=facts.long_ms,
-        idle=c.inflight.client.levels.idle_share,
+        idle=0.0 if c.coarse_ns else c.inflight.client.levels.idle_share,
+        ticks=_ticks(c) if c.coarse_ns else None,
         unseen_explain=facts.unseen_ms is not None,
         unseen=facts.unseen if facts.unseen is not None and facts.unseen.matters else None,
         clock_fits=c.clock.fits,
@@ -127,6 +133,12 @@ def judge(
     )
     mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by, put_off_ms=put_off_by_layer(facts))
     return Judged(found, verdict(mean, worst, ground, [*found, *hangs], objectives), facts, mean, ground)
+
+
+def _ticks(c: Analysis) -> Ticks:
+    of_server, of_client = (mean_error_ns(c.ticks.get(name, FINE), len(c.matched)) for name in ("server", "client"))
+    network = math.hypot(of_server, of_client)
+    return Ticks(to_ms(c.coarse_ns), len(c.matched), to_ms(of_client), to_ms(of_server), to_ms(network))
 
 
 def _lost_share(side: Side) -> float:

@@ -42,7 +42,8 @@ def verdict(
     # And a part of a whole that holds negative parts is no share.
     is_known = mean.client_ms is None and unseen is None and slowest is not None and slowest.network_ms >= 0
     tail = slowest if is_known else None
-    names_layer = is_sound and (unseen is None or unseen.is_sure(mean))
+    ticks = None if ground is None else ground.ticks
+    names_layer = is_sound and (unseen is None or unseen.is_sure(mean)) and (ticks is None or ticks.names_layer(mean))
     largest = mean.by_srt.largest if names_layer else None
     cause = found.cause
     confidence, reasons = _confidence(found, mean, slowest, ground)
@@ -101,6 +102,7 @@ def _text(
     if mean.network_ms >= 0 and mean.server_ms >= 0:
         tells = unseen is None or unseen.is_sure(mean)
         said.append(where_it_goes(mean, found.by) if tells or unseen is None else unseen.cannot_tell(mean))
+    said += [] if ground is None or ground.ticks is None else [ground.ticks.of_means(mean)]
     if found.outcome == "no-fault" and mean.client_ms is None and ground is not None and ground.idle >= _IDLE:
         idle = percent(min(ground.idle, _NEARLY))
         said.append(f"Nothing is in flight for {idle} of the time: what the client does then, no packet shows.")
