@@ -80,10 +80,12 @@ def judge(
     objectives: Sequence[model.Objective] = (),
 ) -> Judged | None:
     """`hangs` explain none of the time, and are faults all the same. None where no op is matched."""
-    if matched.total is None or matched.slowest is None:
+    if matched.total is None:
         return None
     facts = _facts(c, known, (matched.total, matched.slowest), matched.by_op, inflight)
-    worst = None if c.coarse_ns else _layers(matched.slowest, facts.stalls.slowest_ms if facts.stalls else None)
+    worst = None
+    if matched.slowest is not None:
+        worst = _layers(matched.slowest, None if facts.stalls is None else facts.stalls.slowest_ms)
     facts = dataclasses.replace(
         facts,
         slowest=worst,
@@ -161,7 +163,7 @@ def _sum(figures: Iterable[int | None]) -> int | None:
 def _facts(
     c: Analysis,
     known: Known,
-    rows_of_all: tuple[model.MatchedRow, model.MatchedRow],
+    rows_of_all: tuple[model.MatchedRow, model.MatchedRow | None],
     by_op: list[model.MatchedRow],
     inflight: model.InFlight,
 ) -> Facts:
@@ -194,7 +196,7 @@ def _facts(
         unseen=unseen,
         stalls=stalls,
         parts=focus.parts_ms,
-        slowest_parts=slowest.parts_ms,
+        slowest_parts=None if slowest is None else slowest.parts_ms,
         by_op=_of_server(c, by_op),
         reconnects=_reconnects(c),
         slow_ops=None if thread_ms is not None else slow_ops_of(c, rows, how_late),
@@ -209,7 +211,8 @@ def _facts(
         sessions_open=sessions,
         longest_ms=float(to_ms(c.client_srt_ns[rows].max())) if len(rows) else None,
         queue_ms=queue,
-        slowest_queue_ms=slowest.queue_ms if thread_ms is None else None,
+        slowest_queue_ms=slowest.queue_ms if thread_ms is None and slowest is not None else None,
+        tick_ms=to_ms(c.coarse_ns) if c.coarse_ns else None,
         queue_is_measured=thread_ms is not None,
         storage_ms=_believed(known.mean_ms("storage_ms", c, rows), mean.server_ms),
         least_round_trip_ms=_least_round_trip_ms(c),

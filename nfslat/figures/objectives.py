@@ -9,8 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from nfslat.answer.model import Objective
+from nfslat.clock.tick import FINE, mean_error_ns
 from nfslat.errors import UsageError
 from nfslat.evidence.known import Known
+from nfslat.model.units import to_ms
 from nfslat.results import Analysis
 from nfslat.select import parse_ops
 from nfslat.tally.stats import summary_of
@@ -55,7 +57,17 @@ def _measured(c: Analysis, known: Known, asked: Slo, *, hidden: bool) -> Objecti
     if application is None and len(rows):
         measured = float(getattr(summary_of(c.client_srt_ns[rows]), asked.figure))
     met = None if measured is None else measured <= asked.limit_ms
+    if measured is not None and application is None and abs(measured - asked.limit_ms) <= _off_ms(c, asked, len(rows)):
+        met = None
     if met and hidden and application is None:
         met = None
     of = "client" if application is None else "application"
     return Objective(asked.text, asked.op, asked.figure, of, asked.limit_ms, measured, met)
+
+
+def _off_ms(c: Analysis, asked: Slo, ops: int) -> float:
+    """By so much a figure may be off where the client's stamps tick slowly: any duration by a tick."""
+    tick = c.ticks.get("client") or c.ticks.get("server") or FINE  # of one capture its own
+    if not tick.ns:
+        return -1.0
+    return to_ms(mean_error_ns(tick, ops) if asked.figure == "mean" else tick.ns)

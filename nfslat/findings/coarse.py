@@ -1,7 +1,8 @@
-"""Findings, and stamps that tick slowly -> those that rest on more than ticks; and what is said of the means then."""
+"""Findings, and stamps that tick slowly -> those that rest on more than ticks; and what is known of the means then."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from nfslat.findings.client import AboveWire
 from nfslat.findings.database import NoWait
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.hosts import HostPause
-from nfslat.findings.layers import Layers
+from nfslat.findings.layers import LAYERS, Layers
 from nfslat.findings.network import Delay
 from nfslat.findings.put_off import Lost, TriedAgain
 from nfslat.findings.server import Queue, Reconnect, Storage
@@ -17,7 +18,7 @@ from nfslat.findings.slow_ops import Late
 from nfslat.findings.words import ms, times
 
 _ENOUGH = 5  # ticks: what takes so long is known well enough
-_FAR = 2  # errors
+_FAR = 1.5  # errors
 
 
 class Ticks(NamedTuple):
@@ -31,28 +32,31 @@ class Ticks(NamedTuple):
 
     def names_layer(self, mean: Layers) -> bool:
         """Is it beyond their error which layer adds most?"""
-        return abs(mean.server_ms - mean.network_ms) > _FAR * self.network_error_ms + self.server_error_ms
+        apart_ms = mean.server_ms - mean.network_ms  # twice the server's less the client's
+        return abs(apart_ms) > _FAR * math.hypot(2 * self.server_error_ms, self.client_error_ms)
 
-    @property
-    def why(self) -> str:
-        """Why nothing can be told."""
+    def why(self, mean: Layers) -> str:
+        """What such stamps tell, and that it is all that they tell."""
+        if not self.tells_means(mean) or mean.network_ms < 0:
+            return (
+                f"the time stamps tick every {self.tick_ms:g} ms, and operations take less: of {times(self.ops, 'op')} "
+                f"not even the means are known, the client's to within {ms(self.client_error_ms)} ms, the server's to "
+                f"within {ms(self.server_error_ms)} ms"
+            )
+        if self.names_layer(mean):
+            layer = mean.by_srt.largest
+            where = f"{mean.said(mean.by_srt.ms(layer), layer)} of {mean.said(mean.by_srt.total_ms)} ms pass in "
+            where += f"{LAYERS[layer]}, by means to within {ms(self.network_error_ms)} ms"
+        else:
+            where = f"means are known to within {ms(self.network_error_ms)} ms"
         return (
-            f"the time stamps tick every {self.tick_ms:g} ms, which is too coarse for single operations: what they "
-            "wait for, percentiles and what is in flight are not known, only means"
+            f"{where}, and time stamps that tick every {self.tick_ms:g} ms tell no more: not what single operations "
+            "wait for, nor how long any of them takes"
         )
 
-    def of_means(self, mean: Layers) -> str:
-        """How well the means are known, behind what they are."""
-        srt_ms = mean.server_ms + mean.network_ms
-        count = times(self.ops, "operation")
-        error = (
-            f"the client's to within {ms(self.client_error_ms)} ms, the server's {ms(self.server_error_ms)}, the "
-            f"network's {ms(self.network_error_ms)}"
-        )
-        if max(self.client_error_ms, self.server_error_ms) >= max(srt_ms, mean.server_ms):
-            return f"Of {count} not even the means are known: {error}."
-        layer = "" if self.names_layer(mean) else "; whether it is the server or the network they do not tell"
-        return f"By stamps that tick every {self.tick_ms:g} ms, means of {count} are known so well: {error}{layer}."
+    def tells_means(self, mean: Layers) -> bool:
+        """Are means more than their errors?"""
+        return max(self.client_error_ms, self.server_error_ms) < mean.server_ms + mean.network_ms
 
 
 def bearable(found: Iterable[Diagnosis], tick_ms: float) -> list[Diagnosis]:

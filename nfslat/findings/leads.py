@@ -97,7 +97,7 @@ def lead(
         return found
     if found.outcome == "no-fault" and objectives and all(one.met for one in objectives):
         return found
-    return Lead("undecided", also=found.also, why=ground.ticks.why, next=next_step(steps.FINER))
+    return Lead("undecided", also=found.also, why=ground.ticks.why(mean), next=next_step(steps.FINER))
 
 
 def _lead(

@@ -99,10 +99,10 @@ def _text(
     else:
         said.append(f"Cannot tell yet: {found.why or lowered(found.cause.headline if found.cause else '')}.")
     said += [] if unseen is None else [unseen.with_them().strip()]
-    if mean.network_ms >= 0 and mean.server_ms >= 0:
+    ticks = None if ground is None else ground.ticks
+    if mean.network_ms >= 0 and mean.server_ms >= 0 and (ticks is None or ticks.tells_means(mean)):
         tells = unseen is None or unseen.is_sure(mean)
         said.append(where_it_goes(mean, found.by) if tells or unseen is None else unseen.cannot_tell(mean))
-    said += [] if ground is None or ground.ticks is None else [ground.ticks.of_means(mean)]
     if found.outcome == "no-fault" and mean.client_ms is None and ground is not None and ground.idle >= _IDLE:
         idle = percent(min(ground.idle, _NEARLY))
         said.append(f"Nothing is in flight for {idle} of the time: what the client does then, no packet shows.")
@@ -271,6 +271,9 @@ def _of_captures(slowest: Layers | None, ground: Ground) -> tuple[int, list[str]
     if ground.late:
         reasons.append(f"the capture of the {' and that of the '.join(ground.late)} stamps packets late")
         worst = min(worst, 0 if ground.all_late else 1)
+    if ground.ticks is not None:
+        reasons.append(f"time stamps tick every {ground.ticks.tick_ms:g} ms")
+        worst = min(worst, 1)
     if not ground.clock_fits:
         reasons.append("no offset of the two clocks explains the operations: time stamps or matches are wrong")
         worst = 0
