@@ -149,11 +149,17 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
     Of its segments the sample is left in it that one of two captures has."""
     from nfslat.peer.decoded import dated_frames, decoded_of, matched_one_to_one
     from nfslat.peer.infer import clock_of, infer
+    from nfslat.peer.means import infer_means
 
     d = side.decoded
     taken_at = side.source.bundle.side if side.source.bundle else None  # else the packets tell
     sample = sampled(d.segments)
-    found = infer(d.ops, ~d.ops.spread(is_reverse(d.ops)), d.segments, taken_at, dated_frames(d))
+    asked, tick = ~d.ops.spread(is_reverse(d.ops)), tick_of(d.ops)
+    ticks = {"": tick} if tick.ns else {}
+    if is_coarse(ticks, float((d.ops.t3 - d.ops.t0)[asked].mean()) if asked.any() else 0.0):
+        found = infer_means(d.ops, asked, d.segments, taken_at, dated_frames(d), tick)
+    else:
+        found = infer(d.ops, asked, d.segments, taken_at, dated_frames(d))
     d.segments[:] = sample
     if isinstance(found, str):
         give_back()
@@ -167,8 +173,9 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
         return "none of the ops that were asked for has inferred times"
     compared = decompose(server, client, matching, matched, clock_of(found), srt=srt)
     near = found.inferred.near
-    own = None if found.inferred.taken_at == "loopback" else _own(side, sample, near)
-    return dataclasses.replace(compared, inferred=found.inferred, own={near: own} if own else {})
+    own = None if found.inferred.taken_at == "loopback" or ticks else _own(side, sample, near)
+    ticks = {near: tick} if ticks else {}
+    return dataclasses.replace(compared, inferred=found.inferred, own={near: own} if own else {}, ticks=ticks)
 
 
 def side_of(source: Source, decoded: Decoded) -> Side:
@@ -221,9 +228,10 @@ def _ticks_of(server: Side, client: Side, of_whole: Mapping[str, Tick] | None = 
     """Of the sides whose stamps tick slowly. A part has the tick `of_whole` where all stamps of that have it."""
     found = {}
     for name, side in (("server", server), ("client", client)):
-        known = FINE if of_whole is None else of_whole.get(name, FINE)
-        is_looked_for = of_whole is None or 0 < known.share < 1
-        tick = tick_of(side.ops) if is_looked_for else known
+        if of_whole is not None and name not in of_whole:
+            continue
+        is_known = of_whole is not None and of_whole[name].share == 1
+        tick = of_whole[name] if of_whole is not None and is_known else tick_of(side.ops)
         if tick.ns:
             found[name] = tick
     return found
@@ -688,7 +696,10 @@ def _match_by_means(
     at_server = of_server.t3[called.server] - of_server.t0[called.server]
     at_client = of_client.t3[called.client] - of_client.t0[called.client]
     more_ns = float(at_client.mean() - at_server.mean())
-    error_ns = math.hypot(*(mean_error_ns(one, len(called)) for one in ticks.values()))
+    error_ns = math.hypot(
+        mean_error_ns(ticks.get("server", FINE), at_server, of_server.t0[called.server]),
+        mean_error_ns(ticks.get("client", FINE), at_client, of_client.t0[called.client]),
+    )
     if more_ns >= -error_ns:
         return server, client, matching, Order.AS_GIVEN if more_ns > error_ns else Order.UNCLEAR
     return client, server, _match_as_given(client, server), Order.EXCHANGED

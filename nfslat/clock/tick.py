@@ -42,6 +42,9 @@ FINE = Tick(0, 0.0)
 _FINE_ENOUGH = 20  # ticks that ops take on average: then what they wait for can be told as ever
 _SOME = 0.05  # of the ops
 _SPREADS = 2  # standard errors
+_IN_STEP = 0.9  # of ops, from one to the next
+_USUAL = 2  # ticks from the median: what is beyond is no matter of ticks
+_STRETCHES = 32  # of the time
 
 
 def is_coarse(ticks: Mapping[str, Tick], mean_ns: float) -> bool:
@@ -49,10 +52,45 @@ def is_coarse(ticks: Mapping[str, Tick], mean_ns: float) -> bool:
     return any(one.ns * _FINE_ENOUGH > mean_ns and one.share >= _SOME for one in ticks.values())
 
 
-def mean_error_ns(tick: Tick, ops: int) -> float:
-    """How far the mean of so many durations may be off. The mean of durations in ticks is right wherever in a tick they
-    begin; the square of what each is off by is a sixth of the tick's, on average over all durations."""
-    return _SPREADS * tick.ns * math.sqrt(tick.share / (6 * max(ops, 1)))
+def mean_error_ns(tick: Tick, durations_ns: I64, begins_ns: I64) -> float:
+    """How far the mean of durations with such stamps may be off; no more than a tick.
+
+    Wherever in a tick ops begin, as often in each part of it, their mean is right, and the square of what each is off
+    by is a sixth of the tick's on average. Ops that begin together, and loads that go in step with the clock, are all
+    off by the same: they count as so many fewer as their durations differ from time to time by more than by chance; and
+    of a load by a timer all is one.
+    """
+    count = len(durations_ns)
+    if not tick.ns or not count:
+        return 0.0
+    alike = count if _is_by_timer(begins_ns) else _as_one(tick.ns, durations_ns, begins_ns)
+    return tick.ns * min(_SPREADS * math.sqrt(tick.share * alike / (6 * count)), 1.0)
+
+
+def _is_by_timer(begins_ns: I64) -> bool:
+    apart, count = np.unique(np.diff(np.sort(begins_ns)), return_counts=True)
+    return bool(len(apart) and apart[count.argmax()] > 0 and count.max() >= _IN_STEP * (len(begins_ns) - 1))
+
+
+def _as_one(tick_ns: int, durations_ns: I64, begins_ns: I64) -> float:
+    """How many durations are off by the same, on average; the design effect of statistics: by how much means of those
+    that begin in one tick, or in one of some stretches of time, vary more than if these were drawn by lot."""
+    middle = np.median(durations_ns)
+    usual = np.clip(durations_ns, middle - _USUAL * tick_ns, middle + _USUAL * tick_ns).astype(np.float64)
+    spread = float(usual.var())
+    if not spread:
+        return 1.0
+    order = np.argsort(begins_ns, kind="stable")
+    stretch = np.empty(len(order), dtype=np.int64)
+    stretch[order] = np.arange(len(order)) * _STRETCHES // len(order)
+    effects = [1.0]
+    for group in (stretch, np.unique(begins_ns // tick_ns, return_inverse=True)[1]):
+        count = np.bincount(group)
+        if 1 < len(count) < len(usual):
+            means = np.bincount(group, weights=usual) / np.maximum(count, 1)
+            between = float((count * (means - usual.mean()) ** 2).sum()) / (len(count) - 1)
+            effects.append(between / spread)
+    return max(effects)
 
 
 def at_the_latest(ops: Ops, tick: Tick, *, calls: bool) -> Ops:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -12,7 +11,6 @@ import numpy as np
 
 from nfslat.answer import model
 from nfslat.answer.words import missing_ops
-from nfslat.clock.tick import FINE, mean_error_ns
 from nfslat.evidence.known import Known, counts_of, rate_per_s
 from nfslat.figures.above import sessions_open, times_kept_above
 from nfslat.figures.charges import stalls_of
@@ -21,10 +19,11 @@ from nfslat.figures.late_calls import late_calls, late_ns
 from nfslat.figures.matched import row_of, unstable_writes
 from nfslat.figures.outcomes import put_off_of
 from nfslat.figures.slow_ops import slow_ops_of
+from nfslat.figures.ticks import ticks_of
 from nfslat.figures.unseen import with_unseen
 from nfslat.figures.whatif import in_effect
-from nfslat.findings.client import client_findings
-from nfslat.findings.coarse import Ticks, bearable
+from nfslat.findings.client import Slots, client_findings
+from nfslat.findings.coarse import bearable
 from nfslat.findings.database import database_findings
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import UNSTABLE_WRITE, Facts, InSeries, Reconnects, moved_ms
@@ -109,12 +108,14 @@ def judge(
     explained = with_window(facts, [one for findings in by_layer for one in findings(facts)]) if is_sound else []
     if c.coarse_ns:
         explained = bearable(explained, to_ms(c.coarse_ns))
+    elif c.ticks:
+        explained = [one for one in explained if not isinstance(one.evidence, Slots) or one.evidence.is_told]
     gains = with_gains(c, facts, in_effect(c, known, facts, explained), explained)
     found = ranked(gains, facts.mean.total_ms)
-    error_ms = 0.0
+    error_ms, ticks = 0.0, ticks_of(c)
     if c.inferred is not None:
         found = no_surer(found, c.inferred.near)
-        error_ms = to_ms(c.inferred.mean_error_ns(c.matched.client))
+        error_ms = to_ms(c.inferred.mean_error_ns(c.matched.client)) if ticks is None else ticks.of(c.inferred.side)
     ground = Ground(
         ops=matched.ops,
         complete=matched.completeness.share,
@@ -122,7 +123,7 @@ def judge(
         negative=0 if c.coarse_ns else matched.total.negative_network,
         long_ms=facts.long_ms,
         idle=0.0 if c.coarse_ns else c.inflight.client.levels.idle_share,
-        ticks=_ticks(c) if c.coarse_ns else None,
+        ticks=ticks,
         unseen_explain=facts.unseen_ms is not None,
         unseen=facts.unseen if facts.unseen is not None and facts.unseen.matters else None,
         clock_fits=c.clock.fits,
@@ -135,12 +136,6 @@ def judge(
     )
     mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by, put_off_ms=put_off_by_layer(facts))
     return Judged(found, verdict(mean, worst, ground, [*found, *hangs], objectives), facts, mean, ground)
-
-
-def _ticks(c: Analysis) -> Ticks:
-    of_server, of_client = (mean_error_ns(c.ticks.get(name, FINE), len(c.matched)) for name in ("server", "client"))
-    network = math.hypot(of_server, of_client)
-    return Ticks(to_ms(c.coarse_ns), len(c.matched), to_ms(of_client), to_ms(of_server), to_ms(network))
 
 
 def _lost_share(side: Side) -> float:
@@ -319,12 +314,14 @@ def _layers(row: model.MatchedRow, stalls_ms: Mapping[tuple[str, str], float] | 
 
 def _least_round_trip_ms(c: Analysis) -> float | None:
     """What calls and replies leave free at the best moment; no more than the network's time of the fastest op."""
-    if not c.clock.fits:
+    if not c.clock.fits or (c.coarse_ns and c.inferred is not None):  # of one capture in ticks only a mean is known
         return None
+    # Bounds are a tick of each capture further apart than that, or none: half of it on average.
+    wider_ns = sum(one.ns for one in c.ticks.values()) / 2
     if c.charges is not None:
-        return to_ms(2 * c.charges.half_trip_ns)
+        return to_ms(max(2 * c.charges.half_trip_ns - wider_ns, 0.0))
     low_ns, high_ns = c.clock.main.bounds_at(c.clock.main.t_ns)
-    return to_ms(high_ns - low_ns)
+    return to_ms(max(high_ns - low_ns - wider_ns, 0.0))
 
 
 def _believed(part_ms: float | None, whole_ms: float) -> float | None:

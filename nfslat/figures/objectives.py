@@ -12,6 +12,7 @@ from nfslat.answer.model import Objective
 from nfslat.clock.tick import FINE, mean_error_ns
 from nfslat.errors import UsageError
 from nfslat.evidence.known import Known
+from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
 from nfslat.select import parse_ops
@@ -57,7 +58,7 @@ def _measured(c: Analysis, known: Known, asked: Slo, *, hidden: bool) -> Objecti
     if application is None and len(rows):
         measured = float(getattr(summary_of(c.client_srt_ns[rows]), asked.figure))
     met = None if measured is None else measured <= asked.limit_ms
-    if measured is not None and application is None and abs(measured - asked.limit_ms) <= _off_ms(c, asked, len(rows)):
+    if measured is not None and application is None and abs(measured - asked.limit_ms) <= _off_ms(c, asked, rows):
         met = None
     if met and hidden and application is None:
         met = None
@@ -65,9 +66,10 @@ def _measured(c: Analysis, known: Known, asked: Slo, *, hidden: bool) -> Objecti
     return Objective(asked.text, asked.op, asked.figure, of, asked.limit_ms, measured, met)
 
 
-def _off_ms(c: Analysis, asked: Slo, ops: int) -> float:
+def _off_ms(c: Analysis, asked: Slo, rows: I64) -> float:
     """By so much a figure may be off where the client's stamps tick slowly: any duration by a tick."""
-    tick = c.ticks.get("client") or c.ticks.get("server") or FINE  # of one capture its own
+    tick = c.ticks.get("client" if c.inferred is None else c.inferred.near, FINE)
     if not tick.ns:
         return -1.0
-    return to_ms(mean_error_ns(tick, ops) if asked.figure == "mean" else tick.ns)
+    begins_ns = c.client.ops.t0[c.matched.client[rows]]
+    return float(to_ms(mean_error_ns(tick, c.client_srt_ns[rows], begins_ns) if asked.figure == "mean" else tick.ns))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -29,11 +28,15 @@ class Ticks(NamedTuple):
     client_error_ms: float  # of the mean SRT at the client
     server_error_ms: float
     network_error_ms: float  # of the difference
+    apart_error_ms: float  # of what the server adds less what the network does
+
+    def of(self, layer: str) -> float:
+        """The error of what a host's ops take, or of what the network adds."""
+        return {"server": self.server_error_ms, "client": self.client_error_ms, "network": self.network_error_ms}[layer]
 
     def names_layer(self, mean: Layers) -> bool:
         """Is it beyond their error which layer adds most?"""
-        apart_ms = mean.server_ms - mean.network_ms  # twice the server's less the client's
-        return abs(apart_ms) > _FAR * math.hypot(2 * self.server_error_ms, self.client_error_ms)
+        return abs(mean.server_ms - mean.network_ms) > _FAR * self.apart_error_ms
 
     def why(self, mean: Layers) -> str:
         """What such stamps tell, and that it is all that they tell."""
@@ -46,7 +49,7 @@ class Ticks(NamedTuple):
         if self.names_layer(mean):
             layer = mean.by_srt.largest
             where = f"{mean.said(mean.by_srt.ms(layer), layer)} of {mean.said(mean.by_srt.total_ms)} ms pass in "
-            where += f"{LAYERS[layer]}, by means to within {ms(self.network_error_ms)} ms"
+            where += f"{LAYERS[layer]}, to within {ms(max(self.of(layer), self.client_error_ms))} ms"
         else:
             where = f"means are known to within {ms(self.network_error_ms)} ms"
         return (

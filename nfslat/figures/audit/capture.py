@@ -81,7 +81,7 @@ def _tick_notes(side: Side) -> list[AuditNote]:
     if not tick.ns:
         return []
     ops = round(tick.share * len(side.ops))
-    error_ms = to_ms(mean_error_ns(tick, len(side.ops)))
+    error_ms = to_ms(mean_error_ns(tick, side.ops.t3 - side.ops.t0, side.ops.t0))
     text = (
         f"the time stamps of {some(ops, 'op')} tick every {to_ms(tick.ns):g} ms: each response time may be off by as "
         f"much, their mean by {error_ms:.3g} ms. The clock that made them, or the file's format, is no finer"
