@@ -47,7 +47,7 @@ from nfslat.answer import model
 from nfslat.clock.clock import Clock, ServerTimes
 from nfslat.clock.more import narrowed
 from nfslat.clock.theta import find_clock
-from nfslat.clock.tick import FINE, Tick, at_the_latest, is_coarse, mean_error_ns, tick_of
+from nfslat.clock.tick import FINE, Tick, at_the_latest, is_coarse, mean_error_ns
 from nfslat.decode.capture import UNBOUNDED, Source
 from nfslat.decode.engine import Engine
 from nfslat.decode.host_clocks import moved, ran
@@ -154,7 +154,7 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
     d = side.decoded
     taken_at = side.source.bundle.side if side.source.bundle else None  # else the packets tell
     sample = sampled(d.segments)
-    asked, tick = ~d.ops.spread(is_reverse(d.ops)), tick_of(d.ops)
+    asked, tick = ~d.ops.spread(is_reverse(d.ops)), side.tick
     ticks = {"": tick} if tick.ns else {}
     if is_coarse(ticks, float((d.ops.t3 - d.ops.t0)[asked].mean()) if asked.any() else 0.0):
         found = infer_means(d.ops, asked, d.segments, taken_at, dated_frames(d), tick)
@@ -211,7 +211,8 @@ def compare(
         again = compare(*on_one[:2], filters=filters, srt=srt, may_swap=False, order=order, moved_ns=on_one[2])
         if again.clock.fits and (not clock.fits or len(again.clock.steps) < len(clock.steps)):
             return again
-    times = ServerTimes(clock, matching.matched, len(server.ops), len(client.ops))
+    ticks_ns = sum(tick.ns for tick in ticks.values())
+    times = ServerTimes(clock, matching.matched, len(server.ops), len(client.ops), ticks_ns)
     settled = settle(server.ops, client.ops, matching, times)
     if settled is not matching:
         matching, clock = settled, _find_clock(server, client, settled, own, talks, ticks)
@@ -231,7 +232,7 @@ def _ticks_of(server: Side, client: Side, of_whole: Mapping[str, Tick] | None = 
         if of_whole is not None and name not in of_whole:
             continue
         is_known = of_whole is not None and of_whole[name].share == 1
-        tick = of_whole[name] if of_whole is not None and is_known else tick_of(side.ops)
+        tick = of_whole[name] if of_whole is not None and is_known else side.tick
         if tick.ns:
             found[name] = tick
     return found
@@ -708,7 +709,7 @@ def _match_by_means(
 def _match_as_given(server: Side, client: Side) -> Matching:
     ran = [[(file.first_ns, file.last_ns) for file in side.source.files] for side in (server, client)]
     tcp = server.decoded.details.tcp, client.decoded.details.tcp
-    return match(server.ops, client.ops, ran[0], ran[1], tcp)
+    return match(server.ops, client.ops, ran[0], ran[1], tcp, slack_ns=server.tick.ns + client.tick.ns)
 
 
 def _given(side: Side) -> overlap.Given:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
 import numpy as np
 
 from nfslat.clock.clock import Clock
-from nfslat.clock.tick import Tick
+from nfslat.clock.tick import Tick, tick_of
 from nfslat.decode.capture import Source
 from nfslat.decompose import Parts
 from nfslat.inflight.analysis import InFlight, OneSide
@@ -45,6 +46,11 @@ class Side:
     def ops(self) -> Ops:
         """All ops of the capture."""
         return self.decoded.ops
+
+    @cached_property
+    def tick(self) -> Tick:
+        """Of its stamps."""
+        return tick_of(self.ops)
 
     @property
     def kept(self) -> Bool:

@@ -17,7 +17,6 @@ from nfslat.findings.slow_ops import Late
 from nfslat.findings.words import ms, times
 
 _ENOUGH = 5  # ticks: what takes so long is known well enough
-_FAR = 1.5  # errors
 
 
 class Ticks(NamedTuple):
@@ -36,26 +35,36 @@ class Ticks(NamedTuple):
 
     def names_layer(self, mean: Layers) -> bool:
         """Is it beyond their error which layer adds most?"""
-        return abs(mean.server_ms - mean.network_ms) > _FAR * self.apart_error_ms
+        return abs(mean.server_ms - mean.network_ms) > self.apart_error_ms
 
     def why(self, mean: Layers) -> str:
         """What such stamps tell, and that it is all that they tell."""
-        if not self.tells_means(mean) or mean.network_ms < 0:
+        if not self.tells_means(mean):
             return (
                 f"the time stamps tick every {self.tick_ms:g} ms, and operations take less: of {times(self.ops, 'op')} "
                 f"not even the means are known, the client's to within {ms(self.client_error_ms)} ms, the server's to "
                 f"within {ms(self.server_error_ms)} ms"
             )
-        if self.names_layer(mean):
-            layer = mean.by_srt.largest
-            where = f"{mean.said(mean.by_srt.ms(layer), layer)} of {mean.said(mean.by_srt.total_ms)} ms pass in "
-            where += f"{LAYERS[layer]}, to within {ms(max(self.of(layer), self.client_error_ms))} ms"
+        largest = mean.by_srt.largest
+        error_ms = max(self.of(largest), self.client_error_ms)
+        if mean.network_ms < 0:
+            where = (
+                f"operations take {ms(mean.by_srt.total_ms)} ms at the client and {ms(mean.server_ms)} ms at the "
+                f"server, each to within {ms(error_ms)} ms, so that the network has little of it if any"
+            )
+        elif self.names_layer(mean):
+            where = f"{mean.said(mean.by_srt.ms(largest), largest)} of {mean.said(mean.by_srt.total_ms)} ms pass in "
+            where += f"{LAYERS[largest]}, to within {ms(error_ms)} ms"
         else:
             where = f"means are known to within {ms(self.network_error_ms)} ms"
         return (
             f"{where}, and time stamps that tick every {self.tick_ms:g} ms tell no more: not what single operations "
             "wait for, nor how long any of them takes"
         )
+
+    def contradicts(self, mean: Layers) -> bool:
+        """Is the network's time less than none, by more than its error?"""
+        return mean.network_ms < -self.network_error_ms
 
     def tells_means(self, mean: Layers) -> bool:
         """Are means more than their errors?"""

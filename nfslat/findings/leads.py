@@ -93,7 +93,7 @@ def lead(
 ) -> Lead:
     """`findings` in the order of `ranked`; without `ground` the means are figures that somebody gave."""
     found = _lead(mean, slowest, ground, findings, objectives)
-    if ground is None or ground.ticks is None or found.outcome == "fault":
+    if ground is None or ground.ticks is None or found.outcome == "fault" or ground.ticks.contradicts(mean):
         return found
     if found.outcome == "no-fault" and objectives and all(one.met for one in objectives):
         return found

@@ -82,20 +82,19 @@ def infer_means(ops: Ops, asked: Bool, talks: list[Segments], side: str | None, 
     way = to_server if near == "client" else to_client
     if way is None:
         return f"{why} too few acknowledgements by TCP alone show what the path takes on average. {_FINER}"
+    client_ns, server_ns = (0.0 if one is None else one.mean_ns for one in (to_client, to_server))
     known = np.zeros(len(ops), dtype=np.bool_)
     known[rows] = True
     half = round(way.mean_ns / 2)
-    sign = 1 if near == "client" else -1
-    instants = {"t0": ops.t0 + sign * half, "t1": ops.t1 + sign * half}
-    instants |= {"t2": ops.t2 - sign * half, "t3": ops.t3 - sign * half}
-    there = dataclasses.replace(ops, **instants)
+    by = half if near == "client" else -half
+    there = dataclasses.replace(ops, t0=ops.t0 + by, t1=ops.t1 + by, t2=ops.t2 - by, t3=ops.t3 - by)
     srt_ns = there.t2 - there.t1 if near == "client" else there.t3 - there.t0
     return Found(
         there,
         known,
         Inferred(
             "server" if near == "client" else "client",
-            Vantage(near, *(0.0 if one is None else one.mean_ns for one in (to_client, to_server)), np.nan, np.nan),
+            Vantage(near, client_ns, server_ns, np.nan, np.nan),
             srt_ns - tick.ns,
             srt_ns + tick.ns,
             np.full(len(ops), round(math.hypot(way.error_ns, near_ns)), dtype=np.int64),

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from nfslat.answer.model import AuditNote
-from nfslat.clock.tick import is_coarse, mean_error_ns, tick_of
+from nfslat.clock.tick import is_coarse, mean_error_ns
 from nfslat.figures.audit.again import again_notes
 from nfslat.figures.audit.missing import missing_notes
 from nfslat.figures.audit.words import MANY, be, have, note, share, size, some, span
@@ -77,7 +77,7 @@ def _clock_notes(side: Side) -> list[AuditNote]:
 
 def _tick_notes(side: Side) -> list[AuditNote]:
     """Stamps by a clock that goes in steps; a note of its own says more where there are two clocks."""
-    tick = tick_of(side.ops)
+    tick = side.tick
     if not tick.ns:
         return []
     ops = round(tick.share * len(side.ops))
