@@ -155,8 +155,7 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
     taken_at = side.source.bundle.side if side.source.bundle else None  # else the packets tell
     sample = sampled(d.segments)
     asked, tick = ~d.ops.spread(is_reverse(d.ops)), side.tick
-    ticks = {"": tick} if tick.ns else {}
-    if is_coarse(ticks, float((d.ops.t3 - d.ops.t0)[asked].mean()) if asked.any() else 0.0):
+    if is_coarse(tick, float((d.ops.t3 - d.ops.t0)[asked].mean()) if asked.any() else 0.0, alone=True):
         found = infer_means(d.ops, asked, d.segments, taken_at, dated_frames(d), tick)
     else:
         found = infer(d.ops, asked, d.segments, taken_at, dated_frames(d))
@@ -173,8 +172,8 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
         return "none of the ops that were asked for has inferred times"
     compared = decompose(server, client, matching, matched, clock_of(found), srt=srt)
     near = found.inferred.near
-    own = None if found.inferred.taken_at == "loopback" or ticks else _own(side, sample, near)
-    ticks = {near: tick} if ticks else {}
+    own = None if found.inferred.taken_at == "loopback" or tick.ns else _own(side, sample, near)
+    ticks = {near: tick} if tick.ns else {}
     return dataclasses.replace(compared, inferred=found.inferred, own={near: own} if own else {}, ticks=ticks)
 
 
@@ -321,22 +320,21 @@ def analyse(
         missing = {name: missing_calls(side.decoded) for name, side in (("server", server), ("client", client))}
     waits = retrans_waits_ns(server.decoded, client.decoded, found.matched, found.clock)
     client_ns = client_srt_ns(client.ops, found.matched, found.srt)
-    coarse = max(found.ticks.values(), default=FINE)
-    if not len(client_ns) or not is_coarse(found.ticks, float(client_ns.mean())):
-        coarse = FINE
-    if coarse.ns:
-        cannot_tell = f"its stamps tick every {to_ms(coarse.ns):g} ms"
+    server_ns = server_srt_ns(server.ops, found.matched, found.clock, found.srt)
+    coarse_ns = _coarse_ns(found, client_ns, server_ns)
+    if coarse_ns:
+        cannot_tell = f"its stamps tick every {to_ms(coarse_ns):g} ms"
     charges = None
     at_server, at_client = (one_side(side, missing[name]) for name, side in (("server", server), ("client", client)))
     if len(found.matched):
         pairs = host_pairs(server.ops, client.ops, found.matched)
         of_a_stretch = of_a_stretch or found.client.span_ns is not None
-        charges = None if coarse.ns else _charge(found, waits, pairs, of_a_stretch=of_a_stretch)
+        charges = None if coarse_ns else _charge(found, waits, pairs, of_a_stretch=of_a_stretch)
         hosts: list[Host] = [(address,) for address in pairs.servers]
         if others is None and not cannot_tell and _may_be_one_host(found):
             hosts = pools_of(at_server, pairs.servers)
         at_server, at_client = _of_pairs(pairs, hosts, at_server, at_client, flying_there)
-    if cannot_tell and (others is None or coarse.ns):
+    if cannot_tell and (others is None or coarse_ns):
         others = one_of_several(at_server, cannot_tell)
     if others is None and found.share is not None:
         others = found.share.wide
@@ -351,7 +349,6 @@ def analyse(
     if is_large:
         give_back()  # that takes most memory
     kind = client.ops.kind[found.matched.client]
-    server_ns = server_srt_ns(server.ops, found.matched, found.clock, found.srt)
     not_shown = {name: _unseen(found, name, missing[name]) for name in found.measured}
     if found.inferred is not None:
         near, there = found.inferred.near, found.inferred.side
@@ -371,8 +368,17 @@ def analyse(
         server_srt_ns=server_ns,
         kind=kind,
         ops_of=count_ops(client.ops.kinds, kind),
-        coarse_ns=coarse.ns,
+        coarse_ns=coarse_ns,
     )
+
+
+def _coarse_ns(found: Correlation, client_ns: I64, server_ns: I64) -> int:
+    """The tick of stamps that bear no more than means, as where the server takes longer by them; 0: they bear all."""
+    if not found.ticks or not len(client_ns):
+        return 0
+    mean_ns, alone = float(client_ns.mean()), found.inferred is not None
+    ticks = [tick.ns for tick in found.ticks.values() if is_coarse(tick, mean_ns, alone=alone)]
+    return max(ticks, default=max(found.ticks.values()).ns if mean_ns < server_ns.mean() else 0)
 
 
 # --- Findings and figures ---------------------------------------------------------------------------------------------

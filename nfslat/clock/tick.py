@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +24,7 @@ _ROUNDED_NS, _SLEWED = 2_000, 2e-4  # stamps of microseconds; of a gap
 _NEAR_TICKS = 32  # gaps of more may have been slewed by too much
 _LEAST_GAPS, _LEAST_PACKETS = 24, 48  # different gaps; packets on few instants
 _ON_ONE_INSTANT = 4  # packets, on average, that leave no doubt
-_LEAST_KINDS, _MOST_ALIKE = 4, 0.95  # of gaps, as they are in ticks; of all gaps
+_LEAST_KINDS, _MOST_ALIKE = 4, 0.98  # of gaps, as they are in ticks; of all gaps
 _BLOCKS, _BLOCK_OPS = 8, 2048  # a sample of the ops, side by side
 _MOST_CONNECTIONS = 32  # that are looked at by themselves
 _DRAWS, _DRAWN = 8, 24  # gaps whose common divisor is sought
@@ -39,7 +38,8 @@ class Tick(NamedTuple):
 
 
 FINE = Tick(0, 0.0)
-_FINE_ENOUGH = 20  # ticks that ops take on average: then what they wait for can be told as ever
+# Ticks that ops take on average: then what they wait for can be told as ever; with what has to be inferred, hardly.
+_FINE_ENOUGH, _FINE_ENOUGH_ALONE = 100, 10_000
 _SOME = 0.05  # of the ops
 _SPREADS = 2  # standard errors
 # As a part of a tick, or of the durations if they are less: in the lab disks of 20 and 100 ms kept step with ticks of
@@ -50,9 +50,9 @@ _USUAL = 2  # ticks from the median: what is beyond is no matter of ticks
 _STRETCHES = 32  # of the time
 
 
-def is_coarse(ticks: Mapping[str, Tick], mean_ns: float) -> bool:
-    """Do stamps of a side tick so slowly that only means are known of ops which take so long?"""
-    return any(one.ns * _FINE_ENOUGH > mean_ns and one.share >= _SOME for one in ticks.values())
+def is_coarse(tick: Tick, mean_ns: float, *, alone: bool) -> bool:
+    """Do stamps tick so slowly that only means are known of ops which take so long? `alone`: of one capture."""
+    return tick.ns * (_FINE_ENOUGH_ALONE if alone else _FINE_ENOUGH) > mean_ns and tick.share >= _SOME
 
 
 def mean_error_ns(tick: Tick, durations_ns: I64, begins_ns: I64) -> float:

@@ -95,6 +95,8 @@ def lead(
     found = _lead(mean, slowest, ground, findings, objectives)
     if ground is None or ground.ticks is None or found.outcome == "fault" or ground.ticks.contradicts(mean):
         return found
+    if ground.unseen is not None and not ground.unseen.is_sure(mean):
+        return found
     if found.outcome == "no-fault" and objectives and all(one.met for one in objectives):
         return found
     return Lead("undecided", also=found.also, why=ground.ticks.why(mean), next=next_step(steps.FINER))

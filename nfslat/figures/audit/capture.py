@@ -86,7 +86,7 @@ def _tick_notes(side: Side) -> list[AuditNote]:
         f"the time stamps of {some(ops, 'op')} tick every {to_ms(tick.ns):g} ms: each response time may be off by as "
         f"much, their mean by {error_ms:.3g} ms. The clock that made them, or the file's format, is no finer"
     )
-    matters = is_coarse({"": tick}, _mean_duration_ns(side))
+    matters = is_coarse(tick, _mean_duration_ns(side), alone=False)
     more = "; percentiles, what is in flight and what operations wait for are not judged" if matters else ""
     return [note("capture-coarse-stamps", ops, text + more, warn=matters)]
 
