@@ -22,7 +22,7 @@ _SECOND_NS = 1_000_000_000
 _EXACT_SHARE = 0.999  # of the stamps
 _ROUNDED_NS, _SLEWED = 2_000, 2e-4  # stamps of microseconds; of a gap
 _NEAR_TICKS = 32  # gaps of more may have been slewed by too much
-_LEAST_GAPS, _LEAST_PACKETS = 24, 48  # different gaps; packets on few instants
+_LEAST_GAPS, _LEAST_NEAR, _LEAST_PACKETS = 8, 24, 32  # between instants; of few ticks; packets
 _ON_ONE_INSTANT = 4  # packets, on average, that leave no doubt
 _LEAST_KINDS, _MOST_ALIKE = 4, 0.98  # of gaps, as they are in ticks; of all gaps
 _BLOCKS, _BLOCK_OPS = 8, 2048  # a sample of the ops, side by side
@@ -43,8 +43,8 @@ _FINE_ENOUGH, _FINE_ENOUGH_ALONE = 100, 10_000
 _SOME = 0.05  # of the ops
 _SPREADS = 2  # standard errors
 # As a part of a tick, or of the durations if they are less: in the lab disks of 20 and 100 ms kept step with ticks of
-# 10 ms, and means were off by 0.19 of a tick.
-_UNEVEN = 0.2
+# 10 ms, and means were off by up to 0.32 of a tick.
+_UNEVEN = 0.35
 _IN_STEP = 0.9  # of ops, from one to the next
 _USUAL = 2  # ticks from the median: what is beyond is no matter of ticks
 _STRETCHES = 32  # of the time
@@ -58,10 +58,11 @@ def is_coarse(tick: Tick, mean_ns: float, *, alone: bool) -> bool:
 def mean_error_ns(tick: Tick, durations_ns: I64, begins_ns: I64) -> float:
     """How far the mean of durations with such stamps may be off; no more than a tick.
 
-    Wherever in a tick ops begin, as often in each part of it, their mean is right, and the square of what each is off
-    by is a sixth of the tick's on average. Ops that begin together, and loads that go in step with the clock, are all
-    off by the same: they count as so many fewer as their durations differ from time to time by more than by chance; and
-    of a load by a timer all is one. That begins are spread evenly over ticks no such stamps show: a part is for that.
+    Where ops begin as often in each part of a tick their mean is right, and the square of what each is off by is a
+    sixth of the tick's on average. Ops that begin within one tick are parts of one burst, and loads may go in step with
+    the clock: these are off by the same, and count as so many fewer as their durations differ from time to time by more
+    than by chance; of a load by a timer all is one. That begins are spread evenly over ticks no such stamps show: a
+    part is for that.
     """
     count = len(durations_ns)
     if not tick.ns or not count:
@@ -78,18 +79,19 @@ def _is_by_timer(begins_ns: I64) -> bool:
 
 
 def _as_one(tick_ns: int, durations_ns: I64, begins_ns: I64) -> float:
-    """How many durations are off by the same, on average; the design effect of statistics: by how much means of those
-    that begin in one tick, or in one of some stretches of time, vary more than if these were drawn by lot."""
+    """How many durations are off by the same, on average: those that begin in one tick, and more by the design effect
+    of statistics: by how much means of these, or of stretches of time, vary more than if they were drawn by lot."""
     middle = np.median(durations_ns)
     usual = np.clip(durations_ns, middle - _USUAL * tick_ns, middle + _USUAL * tick_ns).astype(np.float64)
     spread = float(usual.var())
     if not spread:
-        return 1.0
+        return len(usual) / len(np.unique(begins_ns // tick_ns))
     order = np.argsort(begins_ns, kind="stable")
     stretch = np.empty(len(order), dtype=np.int64)
     stretch[order] = np.arange(len(order)) * _STRETCHES // len(order)
-    effects = [1.0]
-    for group in (stretch, np.unique(begins_ns // tick_ns, return_inverse=True)[1]):
+    _, bursts = np.unique(begins_ns // tick_ns, return_inverse=True)
+    effects = [len(usual) / (bursts.max() + 1.0)]
+    for group in (stretch, bursts):
         count = np.bincount(group)
         if 1 < len(count) < len(usual):
             means = np.bincount(group, weights=usual) / np.maximum(count, 1)
@@ -198,7 +200,7 @@ def _slewed(gaps: I64) -> int:
     in_order = np.sort(gaps)
     least = int(in_order[int(len(gaps) * (1 - _EXACT_SHARE))])
     near = in_order[in_order < _NEAR_TICKS * least].astype(np.float64)
-    if least < _LEAST_SLEWED_NS or len(near) < _LEAST_GAPS:
+    if least < _LEAST_SLEWED_NS or len(near) < _LEAST_NEAR:
         return 0
     tick = float(near[near < 1.5 * least].mean())
     times = np.rint(near / tick)

@@ -24,4 +24,5 @@ def ticks_of(c: Analysis) -> Ticks | None:
         far = math.hypot(near, network)
         server, client = (far, near) if c.inferred.side == "server" else (near, far)
         apart = math.hypot(near, 2 * network if c.inferred.side == "server" else network)
-    return Ticks(to_ms(c.coarse_ns), ops, *(float(to_ms(one)) for one in (client, server, network, apart)))
+    errors = (float(to_ms(one)) for one in (client, server, network, apart))
+    return Ticks(to_ms(c.coarse_ns), ops, *errors, is_alone=c.inferred is not None)

@@ -17,6 +17,7 @@ from nfslat.findings.slow_ops import Late
 from nfslat.findings.words import ms, times
 
 _ENOUGH = 5  # ticks: what takes so long is known well enough
+_FEW = 0.1  # of the ops
 
 
 class Ticks(NamedTuple):
@@ -28,6 +29,7 @@ class Ticks(NamedTuple):
     server_error_ms: float
     network_error_ms: float  # of the difference
     apart_error_ms: float  # of what the server adds less what the network does
+    is_alone: bool  # one capture: what the network adds is no more than ACKs take, and may be less
 
     def of(self, layer: str) -> float:
         """The error of what a host's ops take, or of what the network adds."""
@@ -35,7 +37,8 @@ class Ticks(NamedTuple):
 
     def names_layer(self, mean: Layers) -> bool:
         """Is it beyond their error which layer adds most?"""
-        return abs(mean.server_ms - mean.network_ms) > self.apart_error_ms
+        more_ms = mean.server_ms - mean.network_ms
+        return (more_ms if self.is_alone else abs(more_ms)) > self.apart_error_ms
 
     def why(self, mean: Layers) -> str:
         """What such stamps tell, and that it is all that they tell."""
@@ -78,12 +81,15 @@ def bearable(found: Iterable[Diagnosis], tick_ms: float) -> list[Diagnosis]:
 
 def _is_bearable(evidence: object, enough_ms: float) -> bool:
     match evidence:
-        case TriedAgain() | Lost() | AboveWire() | NoWait():
+        case Lost() | AboveWire() | NoWait():
             return True
+        case TriedAgain():
+            return evidence.longest_ms >= enough_ms
         case Queue() | Storage():
             return evidence.storage_ms is not None
         case Late():
-            return evidence.slow_ms >= enough_ms
+            # Many may wait for a thread, and threads are not known.
+            return evidence.slow_ms >= enough_ms and evidence.slow_ops <= _FEW * evidence.of_ops
         case Reconnect() | HostPause():
             return (evidence.longest_ms or 0.0) >= enough_ms
         case Delay():

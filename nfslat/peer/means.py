@@ -23,7 +23,7 @@ from nfslat.peer.vantage import Vantage
 
 _ENOUGH = 20  # bare ACKs
 _NEARER = 3  # times as far is the other end, where the capture is at one of them
-_FEW, _SOME = 0.02, 0.1  # of them
+_FEW, _SOME, _MOST = 0.02, 0.1, 0.9  # of them
 _FINER = "Capture with finer stamps (tcpdump -j, --time-stamp-precision), or on another host"
 
 
@@ -40,7 +40,8 @@ class _Way(NamedTuple):
             return None
         came, took = (np.concatenate(column) for column in zip(*acks, strict=True))
         quick = took < TIMER_NS - tick.ns
-        if np.count_nonzero(quick) < _ENOUGH or not (quick.all() or _is_apart(took[quick], tick.ns)):
+        is_told = np.count_nonzero(quick) >= _ENOUGH and np.mean(quick) >= _MOST
+        if not is_told or not (quick.all() or _is_apart(took[quick], tick.ns)):
             return None
         return cls(float(took[quick].mean()), mean_error_ns(tick, took[quick], came[quick]))
 
