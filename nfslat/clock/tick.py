@@ -23,7 +23,7 @@ _EXACT_SHARE = 0.999  # of the stamps
 _ROUNDED_NS, _SLEWED = 2_000, 2e-4  # stamps of microseconds; of a gap
 _NEAR_TICKS = 32  # gaps of more may have been slewed by too much
 _LEAST_GAPS, _LEAST_NEAR, _LEAST_PACKETS = 8, 24, 32  # between instants; of few ticks; packets
-_ON_ONE_INSTANT = 4  # packets, on average, that leave no doubt
+_ON_ONE_INSTANT = 2  # packets, on average, that leave no doubt
 _LEAST_KINDS, _MOST_ALIKE = 4, 0.98  # of gaps, as they are in ticks; of all gaps
 _BLOCKS, _BLOCK_OPS = 8, 2048  # a sample of the ops, side by side
 _MOST_CONNECTIONS = 32  # that are looked at by themselves
@@ -43,8 +43,8 @@ _FINE_ENOUGH, _FINE_ENOUGH_ALONE = 100, 10_000
 _SOME = 0.05  # of the ops
 _SPREADS = 2  # standard errors
 # As a part of a tick, or of the durations if they are less: in the lab disks of 20 and 100 ms kept step with ticks of
-# 10 ms, and means were off by up to 0.32 of a tick.
-_UNEVEN = 0.35
+# 10 ms, and means were off by 0.2 of a tick, 0.32 at the worst.
+_UNEVEN = 0.2
 _IN_STEP = 0.9  # of ops, from one to the next
 _USUAL = 2  # ticks from the median: what is beyond is no matter of ticks
 _STRETCHES = 32  # of the time
@@ -61,13 +61,15 @@ def mean_error_ns(tick: Tick, durations_ns: I64, begins_ns: I64) -> float:
     Where ops begin as often in each part of a tick their mean is right, and the square of what each is off by is a
     sixth of the tick's on average. Ops that begin within one tick are parts of one burst, and loads may go in step with
     the clock: these are off by the same, and count as so many fewer as their durations differ from time to time by more
-    than by chance; of a load by a timer all is one. That begins are spread evenly over ticks no such stamps show: a
-    part is for that.
+    than by chance; of a load by a timer nothing is known to less than a tick. That begins are spread evenly over ticks
+    no such stamps show: a part is for that.
     """
     count = len(durations_ns)
     if not tick.ns or not count:
         return 0.0
-    alike = count if _is_by_timer(begins_ns) else _as_one(tick.ns, durations_ns, begins_ns)
+    if _is_by_timer(begins_ns):
+        return float(tick.ns)
+    alike = _as_one(tick.ns, durations_ns, begins_ns)
     by_chance = _SPREADS * math.sqrt(tick.share * alike / (6 * count))
     uneven = _UNEVEN * min(float(durations_ns.mean()) / tick.ns, 1.0)
     return tick.ns * min(math.hypot(by_chance, uneven), 1.0)

@@ -18,6 +18,7 @@ from nfslat.findings.words import ms, times
 
 _ENOUGH = 5  # ticks: what takes so long is known well enough
 _FEW = 0.1  # of the ops
+_BEYOND = 1.5  # errors: what is further apart is so beyond doubt
 
 
 class Ticks(NamedTuple):
@@ -38,7 +39,7 @@ class Ticks(NamedTuple):
     def names_layer(self, mean: Layers) -> bool:
         """Is it beyond their error which layer adds most?"""
         more_ms = mean.server_ms - mean.network_ms
-        return (more_ms if self.is_alone else abs(more_ms)) > self.apart_error_ms
+        return (more_ms if self.is_alone else abs(more_ms)) > _BEYOND * self.apart_error_ms
 
     def why(self, mean: Layers) -> str:
         """What such stamps tell, and that it is all that they tell."""
@@ -53,7 +54,7 @@ class Ticks(NamedTuple):
         if mean.network_ms < 0:
             where = (
                 f"operations take {ms(mean.by_srt.total_ms)} ms at the client and {ms(mean.server_ms)} ms at the "
-                f"server, each to within {ms(error_ms)} ms, so that the network has little of it if any"
+                f"server, each to within {ms(error_ms)} ms, so that what the network has of it is not known"
             )
         elif self.names_layer(mean):
             where = f"{mean.said(mean.by_srt.ms(largest), largest)} of {mean.said(mean.by_srt.total_ms)} ms pass in "
