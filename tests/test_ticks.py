@@ -119,7 +119,7 @@ def test_of_a_load_in_step_with_the_clock_nothing_is_known_to_less_than_a_tick()
 pytestmark = needs_native
 
 
-def _exchange(ops: int = 600, *, server_ms: float = 3.0, trip_ms: float = 0.2) -> Tcp:
+def _exchange(ops: int = 1500, *, server_ms: float = 3.0, trip_ms: float = 0.2) -> Tcp:
     """READs one after the other, which the server's TCP acknowledges at once, as the client's does their replies."""
     random, tcp, now = np.random.default_rng(38), Tcp(), 5.0
     for xid in range(1, ops + 1):
