@@ -25,6 +25,7 @@ _NEAR_TICKS = 32  # gaps of more may have been slewed by too much
 _LEAST_GAPS, _LEAST_NEAR, _LEAST_PACKETS = 8, 24, 32  # between instants; of few ticks; packets
 _ON_ONE_INSTANT = 2  # packets, on average, that leave no doubt
 _LEAST_KINDS, _MOST_ALIKE = 4, 0.98  # of gaps, as they are in ticks; of all gaps
+_OFTEN, _BESIDE = 0.1, 0.01  # of all gaps; of gaps of as many ticks, those with one more or less
 _BLOCKS, _BLOCK_OPS = 8, 2048  # a sample of the ops, side by side
 _MOST_CONNECTIONS = 32  # that are looked at by themselves
 _DRAWS, _DRAWN = 8, 24  # gaps whose common divisor is sought
@@ -177,9 +178,19 @@ def tick_of_stamps(stamps: I64, packets: int) -> int:
 
 
 def _is_by_chance(gaps: I64, tick_ns: int) -> bool:
-    """Is there more than the few intervals at which a load by a timer, or one that somebody made up, does things?"""
-    _, count = np.unique(np.rint(gaps / tick_ns), return_counts=True)
-    return len(count) >= _LEAST_KINDS and bool(count.max() <= _MOST_ALIKE * len(gaps))
+    """Is there more than the few intervals at which a load by a timer, or one that somebody made up, does things? What
+    takes no whole number of ticks is seen as one or the other beside it."""
+    times, count = np.unique(np.rint(gaps / tick_ns).astype(np.int64), return_counts=True)
+    if len(count) < _LEAST_KINDS or count.max() > _MOST_ALIKE * len(gaps):
+        return False
+    beside = sum(np.where(np.isin(times + by, times), _counts(times, count, times + by), 0) for by in (-1, 1))
+    is_often = count >= _OFTEN * len(gaps)
+    return bool((beside[is_often] >= _BESIDE * count[is_often]).all())
+
+
+def _counts(times: I64, count: I64, asked: I64) -> I64:
+    """Of times in order, each of which has a count, those of others; of what is not among them anything."""
+    return count[np.minimum(np.searchsorted(times, asked), len(times) - 1)]
 
 
 def _exact(at: I64, count: I64, gaps: I64) -> int:
