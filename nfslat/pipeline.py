@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,7 @@ from nfslat.answer import model
 from nfslat.clock.clock import Clock, ServerTimes
 from nfslat.clock.more import narrowed
 from nfslat.clock.theta import find_clock
+from nfslat.clock.tick import FINE, Tick, at_the_latest, is_coarse, mean_error_ns
 from nfslat.decode.capture import UNBOUNDED, Source
 from nfslat.decode.engine import Engine
 from nfslat.decode.host_clocks import moved, ran
@@ -70,6 +72,7 @@ from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NULL
 from nfslat.model.segments import Segments
 from nfslat.model.tables import I64, Bool, Matched
+from nfslat.model.units import to_ms
 from nfslat.outcomes.recovery import Recovery, recoveries
 from nfslat.outcomes.tries import Request, requests
 from nfslat.peer.acks import acks_of_both
@@ -147,11 +150,16 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
     Of its segments the sample is left in it that one of two captures has."""
     from nfslat.peer.decoded import dated_frames, decoded_of, matched_one_to_one
     from nfslat.peer.infer import clock_of, infer
+    from nfslat.peer.means import infer_means
 
     d = side.decoded
     taken_at = side.source.bundle.side if side.source.bundle else None  # else the packets tell
     sample = sampled(d.segments)
-    found = infer(d.ops, ~d.ops.spread(is_reverse(d.ops)), d.segments, taken_at, dated_frames(d))
+    asked, tick = ~d.ops.spread(is_reverse(d.ops)), side.tick
+    if is_coarse(tick, float((d.ops.t3 - d.ops.t0)[asked].mean()) if asked.any() else 0.0, alone=True):
+        found = infer_means(d.ops, asked, d.segments, taken_at, dated_frames(d), tick)
+    else:
+        found = infer(d.ops, asked, d.segments, taken_at, dated_frames(d))
     d.segments[:] = sample
     if isinstance(found, str):
         give_back()
@@ -165,8 +173,9 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
         return "none of the ops that were asked for has inferred times"
     compared = decompose(server, client, matching, matched, clock_of(found), srt=srt)
     near = found.inferred.near
-    own = None if found.inferred.taken_at == "loopback" else _own(side, sample, near)
-    return dataclasses.replace(compared, inferred=found.inferred, own={near: own} if own else {})
+    own = None if found.inferred.taken_at == "loopback" or tick.ns else _own(side, sample, near)
+    ticks = {near: tick} if tick.ns else {}
+    return dataclasses.replace(compared, inferred=found.inferred, own={near: own} if own else {}, ticks=ticks)
 
 
 def side_of(source: Source, decoded: Decoded) -> Side:
@@ -189,10 +198,12 @@ def compare(
     how much clocks were moved, where that is known. Raises as `correlate` does."""
     server, client, matching, found_order = _match(server, client, may_swap=may_swap)
     order = order or found_order
+    ticks = _ticks_of(server, client)
     talks = _segments_of(server), _segments_of(client)
     sides = ("server", server, talks[0]), ("client", client, talks[1])
-    own = {name: found for name, side, its in sides if (found := _own(side, its, name))}
-    clock = _find_clock(server, client, matching, own, talks)
+    # What a coarse clock says of TCP's is nothing.
+    own = {name: found for name, side, its in sides if name not in ticks and (found := _own(side, its, name))}
+    clock = _find_clock(server, client, matching, own, talks, ticks)
     # Captures one after the other, as clocks far apart make them, look like one clock that was set in between.
     is_odd = not clock.fits or bool(clock.steps)
     if is_odd and not moved_ns and (on_one := _on_one_clock(server, client, matching, own)):
@@ -200,17 +211,31 @@ def compare(
         again = compare(*on_one[:2], filters=filters, srt=srt, may_swap=False, order=order, moved_ns=on_one[2])
         if again.clock.fits and (not clock.fits or len(again.clock.steps) < len(clock.steps)):
             return again
-    times = ServerTimes(clock, matching.matched, len(server.ops), len(client.ops))
+    ticks_ns = sum(tick.ns for tick in ticks.values())
+    times = ServerTimes(clock, matching.matched, len(server.ops), len(client.ops), ticks_ns)
     settled = settle(server.ops, client.ops, matching, times)
     if settled is not matching:
-        matching, clock = settled, _find_clock(server, client, settled, own, talks)
+        matching, clock = settled, _find_clock(server, client, settled, own, talks, ticks)
     server, client = _select(server, client, matching, filters)
     selected = forward(server.ops, client.ops, matching.matched)
     selected = only(selected, client.kept[selected.client])
     matched = only(selected, ~np.isin(selected.client, clock.under_way)) if len(clock.under_way) else selected
     untimed = len(selected) - len(matched)
     compared = decompose(server, client, matching, matched, clock, srt=srt, order=order, untimed=untimed)
-    return dataclasses.replace(compared, own=own, moved_ns=moved_ns or {})
+    return dataclasses.replace(compared, own=own, ticks=ticks, moved_ns=moved_ns or {})
+
+
+def _ticks_of(server: Side, client: Side, of_whole: Mapping[str, Tick] | None = None) -> dict[str, Tick]:
+    """Of the sides whose stamps tick slowly. A part has the tick `of_whole` where all stamps of that have it."""
+    found = {}
+    for name, side in (("server", server), ("client", client)):
+        if of_whole is not None and name not in of_whole:
+            continue
+        is_known = of_whole is not None and of_whole[name].share == 1
+        tick = of_whole[name] if of_whole is not None and is_known else side.tick
+        if tick.ns:
+            found[name] = tick
+    return found
 
 
 def _on_one_clock(
@@ -226,7 +251,7 @@ def _on_one_clock(
     theta: dict[tuple[str, str], int] = {}
     for at, one in enumerate(pairs.pairs[:_MOST_CLOCKS]):
         mine = matching._replace(matched=called.take(numbers == at))
-        clock = _find_clock(server, client, mine, own, ([], []))
+        clock = _find_clock(server, client, mine, own, ([], []), _ticks_of(server, client))
         if clock.fits:
             theta[one.there, one.client] = clock.main.theta_ns
     by_ns = apart(theta)
@@ -295,6 +320,11 @@ def analyse(
     if missing is None:
         missing = {name: missing_calls(side.decoded) for name, side in (("server", server), ("client", client))}
     waits = retrans_waits_ns(server.decoded, client.decoded, found.matched, found.clock)
+    client_ns = client_srt_ns(client.ops, found.matched, found.srt)
+    server_ns = server_srt_ns(server.ops, found.matched, found.clock, found.srt)
+    coarse_ns = _coarse_ns(found, client_ns, server_ns)
+    if coarse_ns:
+        cannot_tell = f"its stamps tick every {to_ms(coarse_ns):g} ms"
     charges = None
     at_server, at_client = (one_side(side, missing[name]) for name, side in (("server", server), ("client", client)))
     if not of_a_stretch:
@@ -304,12 +334,12 @@ def analyse(
     if len(found.matched):
         pairs = host_pairs(server.ops, client.ops, found.matched)
         of_a_stretch = of_a_stretch or found.client.span_ns is not None
-        charges = _charge(found, waits, pairs, of_a_stretch=of_a_stretch)
+        charges = None if coarse_ns else _charge(found, waits, pairs, of_a_stretch=of_a_stretch)
         hosts: list[Host] = [(address,) for address in pairs.servers]
         if others is None and not cannot_tell and _may_be_one_host(found):
             hosts = pools_of(at_server, pairs.servers)
         at_server, at_client = _of_pairs(pairs, hosts, at_server, at_client, flying_there)
-    if others is None and cannot_tell:
+    if cannot_tell and (others is None or coarse_ns):
         others = one_of_several(at_server, cannot_tell)
     if others is None and found.share is not None:
         others = found.share.wide
@@ -324,8 +354,6 @@ def analyse(
     if is_large:
         give_back()  # that takes most memory
     kind = client.ops.kind[found.matched.client]
-    client_ns = client_srt_ns(client.ops, found.matched, found.srt)
-    server_ns = server_srt_ns(server.ops, found.matched, found.clock, found.srt)
     not_shown = {name: _unseen(found, name, missing[name]) for name in found.measured}
     if found.inferred is not None:
         near, there = found.inferred.near, found.inferred.side
@@ -345,7 +373,17 @@ def analyse(
         server_srt_ns=server_ns,
         kind=kind,
         ops_of=count_ops(client.ops.kinds, kind),
+        coarse_ns=coarse_ns,
     )
+
+
+def _coarse_ns(found: Correlation, client_ns: I64, server_ns: I64) -> int:
+    """The tick of stamps that bear no more than means, as where the server takes longer by them; 0: they bear all."""
+    if not found.ticks or not len(client_ns):
+        return 0
+    mean_ns, alone = float(client_ns.mean()), found.inferred is not None
+    ticks = [tick.ns for tick in found.ticks.values() if is_coarse(tick, mean_ns, alone=alone)]
+    return max(ticks, default=max(found.ticks.values()).ns if mean_ns < server_ns.mean() else 0)
 
 
 # --- Findings and figures ---------------------------------------------------------------------------------------------
@@ -457,6 +495,8 @@ def phases_of(c: Analysis, known: Known, borders: Sequence[int] | None = None) -
 
     Means that somebody gave are of the whole, and are left out.
     """
+    if c.coarse_ns:
+        return []
     from nfslat.figures.phases import spans_of
 
     whole, spans = c.inflight.load, spans_of(c, borders)
@@ -540,13 +580,14 @@ def between(c: Analysis, sides: PairSides, servers: SplitServers, pair: HostPair
     """What of `c` passes between one of the pairs of hosts, analysed by itself, with a clock of its own. Other clients
     of the server take its threads, too: `servers` knows what they all did there."""
     server, client, matched, clock = sides.server, sides.client, sides.matched, sides.clock
+    ticks = _ticks_of(server, client, c.ticks)
     if c.inferred is None:
-        own = _find_clock(server, client, sides.matching._replace(matched=matched), c.own, ([], []))
+        own = _find_clock(server, client, sides.matching._replace(matched=matched), c.own, ([], []), ticks)
         clock = own if own.fits else clock
         matched = only(matched, ~np.isin(matched.client, clock.under_way)) if len(clock.under_way) else matched
     part = decompose(server, client, sides.matching, matched, clock, srt=c.srt, order=c.order)
     share = servers.share(pair.there, sides.rows, sides.conns)
-    part = dataclasses.replace(part, inferred=sides.inferred, own=c.own, moved_ns=c.moved_ns, share=share)
+    part = dataclasses.replace(part, inferred=sides.inferred, own=c.own, ticks=ticks, moved_ns=c.moved_ns, share=share)
     return analyse(part, missing=sides.missing)
 
 
@@ -559,7 +600,7 @@ def within(c: Correlation, begin_ns: int | None, end_ns: int | None) -> Analysis
     )
     matched = only(c.matched, client.kept[c.matched.client])
     part = decompose(server, client, c.matching, matched, c.clock, srt=c.srt, order=c.order)
-    return analyse(dataclasses.replace(part, inferred=c.inferred, own=c.own, share=c.share))
+    return analyse(dataclasses.replace(part, inferred=c.inferred, own=c.own, ticks=c.ticks, share=c.share))
 
 
 def tables(
@@ -653,8 +694,11 @@ def _match(server: Side, client: Side, *, may_swap: bool) -> tuple[Side, Side, M
     matching = _match_as_given(server, client)
     if not len(matching.matched):
         overlap.refuse_without_common_op(_given(server), _given(client))
-    overlap.refuse_same_capture(_given(server), _given(client), matching.matched)
+    if not (server.tick.ns and client.tick.ns):  # in ticks all times may be the same at both hosts
+        overlap.refuse_same_capture(_given(server), _given(client), matching.matched)
     called = forward(server.ops, client.ops, matching.matched)
+    if may_swap and len(called) and (ticks := _ticks_of(server, client)):
+        return _match_by_means(server, client, matching, called, ticks)
     longer = overlap.where_longer(server.ops, client.ops, called) if may_swap and len(called) else Longer.AT_CLIENT
     # Long ops by a fast clock look as if they took longer; but only in the right order are causes in front of effects.
     if longer is Longer.AT_CLIENT or (longer is Longer.AT_SERVER and find_clock(server.ops, client.ops, called).fits):
@@ -668,10 +712,27 @@ def _match(server: Side, client: Side, *, may_swap: bool) -> tuple[Side, Side, M
     return client, server, other, Order.EXCHANGED
 
 
+def _match_by_means(
+    server: Side, client: Side, matching: Matching, called: Matched, ticks: Mapping[str, Tick]
+) -> tuple[Side, Side, Matching, Order]:
+    """The same where stamps tick too slowly for single ops to tell."""
+    of_server, of_client = server.ops, client.ops
+    at_server = of_server.t3[called.server] - of_server.t0[called.server]
+    at_client = of_client.t3[called.client] - of_client.t0[called.client]
+    more_ns = float(at_client.mean() - at_server.mean())
+    error_ns = math.hypot(
+        mean_error_ns(ticks.get("server", FINE), at_server, of_server.t0[called.server]),
+        mean_error_ns(ticks.get("client", FINE), at_client, of_client.t0[called.client]),
+    )
+    if more_ns >= -error_ns:
+        return server, client, matching, Order.AS_GIVEN if more_ns > error_ns else Order.UNCLEAR
+    return client, server, _match_as_given(client, server), Order.EXCHANGED
+
+
 def _match_as_given(server: Side, client: Side) -> Matching:
     ran = [[(file.first_ns, file.last_ns) for file in side.source.files] for side in (server, client)]
     tcp = server.decoded.details.tcp, client.decoded.details.tcp
-    return match(server.ops, client.ops, ran[0], ran[1], tcp)
+    return match(server.ops, client.ops, ran[0], ran[1], tcp, slack_ns=server.tick.ns + client.tick.ns)
 
 
 def _given(side: Side) -> overlap.Given:
@@ -684,10 +745,15 @@ def _find_clock(
     matching: Matching,
     own: Mapping[str, OwnStamps],
     talks: tuple[list[Segments], list[Segments]],
+    ticks: Mapping[str, Tick],
 ) -> Clock:
     called = forward(server.ops, client.ops, matching.matched)
     if not len(called):
         overlap.refuse_without_common_op(_given(server), _given(client))
+    if ticks:
+        # What arrives may have arrived later, by as much as a tick.
+        there = at_the_latest(server.ops, ticks.get("server", FINE), calls=True)
+        return find_clock(there, at_the_latest(client.ops, ticks.get("client", FINE), calls=False), called)
     if len(matching.by_order):
         certain = ~np.isin(called.client, matching.by_order)
         called = called.take(certain) if certain.any() else called

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from nfslat.clock.clock import Clock
+from nfslat.clock.tick import Tick, tick_of
 from nfslat.decode.capture import Source
 from nfslat.decompose import Parts
 from nfslat.inflight.all_clients import ServerWide
@@ -46,6 +47,11 @@ class Side:
     def ops(self) -> Ops:
         """All ops of the capture."""
         return self.decoded.ops
+
+    @cached_property
+    def tick(self) -> Tick:
+        """Of its stamps."""
+        return tick_of(self.ops)
 
     @property
     def kept(self) -> Bool:
@@ -107,6 +113,8 @@ class Correlation:
     inferred: Inferred | None = field(default=None, kw_only=True)  # one of the sides was not captured
     # Of each side whose time stamps tell: what its capture says of them.
     own: Mapping[str, OwnStamps] = field(default_factory=dict, kw_only=True)
+    # Of each side that was captured: the tick of its stamps.
+    ticks: Mapping[str, Tick] = field(default_factory=dict, kw_only=True)
     # By side and address: by how much the stamps of a host were later than they are here, where a capture is made of
     # those of several hosts.
     moved_ns: Mapping[str, Mapping[str, int]] = field(default_factory=dict, kw_only=True)
@@ -160,6 +168,7 @@ class Analysis(Correlation):
     server_srt_ns: I64  # the same; on the client's clock where the two run at different rates
     kind: I16  # of each matched op: row of the ``kinds`` of the client's ops
     ops_of: Mapping[str, int]  # matched ops of each operation, by its name
+    coarse_ns: int = field(default=0, kw_only=True)  # the tick of stamps that bear no more than means; 0: they bear all
 
     @cached_property
     def whole_server(self) -> SharedServer:

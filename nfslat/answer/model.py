@@ -213,9 +213,14 @@ class MatchedOps:
     unmatched: BothSides[Annotated[dict[str, Count], Must(propertyNames={"enum": MISSES})]]
     by_op: list[MatchedRow]  # one row an operation
     total: MatchedRow | None  # all matched ops together; None where there are none
-    slowest: MatchedRow | None  # the slowest 1 % by client SRT, at least one op
-    parts: PartSummaries | None  # distribution of the parts; None where no op is matched
+    # the slowest 1 % by client SRT, at least one op; None where stamps tick too slowly to tell which those are
+    slowest: MatchedRow | None
+    parts: (
+        PartSummaries | None
+    )  # distribution of the parts; None where no op is matched, or stamps bear no more than means
     completeness: Completeness  # how much of this time's operations that is
+    # the tick of time stamps that bear no more than means: percentiles and maxima are ticks; None: they bear all
+    tick_ms: NotNegative | None = None
 
 
 @dataclass(frozen=True)

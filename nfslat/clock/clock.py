@@ -161,11 +161,12 @@ class ServerTimes:
     matched: Matched
     server_rows: int
     client_rows: int
+    ticks_ns: int = 0  # of the stamps of both: by so much they may be off
 
     @property
     def error_ns(self) -> int | None:
         """How far it may be off at most, while both captures ran; None where nothing is known."""
-        return self.clock.worst_error_ns if self.clock.fits else None
+        return self.clock.worst_error_ns + self.ticks_ns if self.clock.fits else None
 
     def is_sure(self, rows: I64) -> Bool:
         """Does that hold for the server's ops in `rows`? Not where a clock was set, nor outside the segments."""

@@ -19,9 +19,11 @@ from nfslat.figures.late_calls import late_calls, late_ns
 from nfslat.figures.matched import row_of, unstable_writes
 from nfslat.figures.outcomes import failing_of, put_off_of
 from nfslat.figures.slow_ops import slow_ops_of
+from nfslat.figures.ticks import ticks_of
 from nfslat.figures.unseen import with_unseen
 from nfslat.figures.whatif import in_effect
-from nfslat.findings.client import client_findings
+from nfslat.findings.client import Slots, client_findings
+from nfslat.findings.coarse import bearable
 from nfslat.findings.connecting import connecting_findings
 from nfslat.findings.database import database_findings
 from nfslat.findings.diagnosis import Diagnosis
@@ -82,10 +84,12 @@ def judge(
     objectives: Sequence[model.Objective] = (),
 ) -> Judged | None:
     """`hangs` explain none of the time, and are faults all the same. None where no op is matched."""
-    if matched.total is None or matched.slowest is None:
+    if matched.total is None:
         return None
     facts = _facts(c, known, (matched.total, matched.slowest), matched.by_op, inflight)
-    worst = _layers(matched.slowest, None if facts.stalls is None else facts.stalls.slowest_ms)
+    worst = None
+    if matched.slowest is not None:
+        worst = _layers(matched.slowest, None if facts.stalls is None else facts.stalls.slowest_ms)
     facts = dataclasses.replace(
         facts,
         slowest=worst,
@@ -110,20 +114,25 @@ def judge(
     )
     by_layer = questions if is_sound else ()
     explained = with_window(facts, [one for findings in by_layer for one in findings(facts)]) if is_sound else []
+    if c.coarse_ns:
+        explained = bearable(explained, to_ms(c.coarse_ns))
+    elif c.ticks:
+        explained = [one for one in explained if not isinstance(one.evidence, Slots) or one.evidence.is_told]
     gains = with_gains(c, facts, in_effect(c, known, facts, explained), explained)
     found = ranked(gains, facts.mean.total_ms)
-    error_ms = 0.0
+    error_ms, ticks = 0.0, ticks_of(c)
     if c.inferred is not None:
         found = no_surer(found, c.inferred.near)
-        error_ms = to_ms(c.inferred.mean_error_ns(c.matched.client))
+        error_ms = to_ms(c.inferred.mean_error_ns(c.matched.client)) if ticks is None else ticks.of(c.inferred.side)
     ground = Ground(
         ops=matched.ops,
         complete=matched.completeness.share,
         incomplete=missing_ops(matched.completeness.missing),
-        negative=matched.total.negative_network,
+        negative=0 if c.coarse_ns else matched.total.negative_network,
         long_ms=facts.long_ms,
-        idle=c.inflight.client.levels.idle_share,
+        idle=0.0 if c.coarse_ns else c.inflight.client.levels.idle_share,
         unheard=_unheard(c),
+        ticks=ticks,
         unseen_explain=facts.unseen_ms is not None,
         unseen=facts.unseen if facts.unseen is not None and facts.unseen.matters else None,
         clock_fits=c.clock.fits,
@@ -167,7 +176,7 @@ def _sum(figures: Iterable[int | None]) -> int | None:
 def _facts(
     c: Analysis,
     known: Known,
-    rows_of_all: tuple[model.MatchedRow, model.MatchedRow],
+    rows_of_all: tuple[model.MatchedRow, model.MatchedRow | None],
     by_op: list[model.MatchedRow],
     inflight: model.InFlight,
 ) -> Facts:
@@ -200,7 +209,7 @@ def _facts(
         unseen=unseen,
         stalls=stalls,
         parts=focus.parts_ms,
-        slowest_parts=slowest.parts_ms,
+        slowest_parts=None if slowest is None else slowest.parts_ms,
         by_op=_of_server(c, by_op),
         reconnects=_reconnects(c),
         connects=_connects(c),
@@ -220,7 +229,8 @@ def _facts(
         sessions_open=sessions,
         longest_ms=float(to_ms(c.client_srt_ns[rows].max())) if len(rows) else None,
         queue_ms=queue,
-        slowest_queue_ms=slowest.queue_ms if thread_ms is None else None,
+        slowest_queue_ms=slowest.queue_ms if thread_ms is None and slowest is not None else None,
+        tick_ms=to_ms(c.coarse_ns) if c.coarse_ns else None,
         queue_is_measured=thread_ms is not None,
         storage_ms=_believed(known.mean_ms("storage_ms", c, rows), mean.server_ms),
         least_round_trip_ms=_least_round_trip_ms(c),
@@ -335,12 +345,14 @@ def _layers(row: model.MatchedRow, stalls_ms: Mapping[tuple[str, str], float] | 
 
 def _least_round_trip_ms(c: Analysis) -> float | None:
     """What calls and replies leave free at the best moment; no more than the network's time of the fastest op."""
-    if not c.clock.fits:
+    if not c.clock.fits or (c.coarse_ns and c.inferred is not None):  # of one capture in ticks only a mean is known
         return None
+    # Bounds are a tick of each capture further apart than that, or none: half of it on average.
+    wider_ns = sum(one.ns for one in c.ticks.values()) / 2
     if c.charges is not None:
-        return to_ms(2 * c.charges.half_trip_ns)
+        return to_ms(max(2 * c.charges.half_trip_ns - wider_ns, 0.0))
     low_ns, high_ns = c.clock.main.bounds_at(c.clock.main.t_ns)
-    return to_ms(high_ns - low_ns)
+    return to_ms(max(high_ns - low_ns - wider_ns, 0.0))
 
 
 def _believed(part_ms: float | None, whole_ms: float) -> float | None:

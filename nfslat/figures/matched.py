@@ -10,6 +10,7 @@ import numpy as np
 from nfslat.answer import model
 from nfslat.decompose import PART_NAMES
 from nfslat.figures.completeness import completeness_of
+from nfslat.findings.facts import TICKS_ALIKE
 from nfslat.model.blocks import filled
 from nfslat.model.causes import FROM_OUTSIDE, Cause, code
 from nfslat.model.tables import I64, UNSTABLE_WRITE, Bool, Miss
@@ -45,7 +46,8 @@ def matched_ops(c: Analysis, *, brief: bool = False) -> model.MatchedOps:
         by_op=by_op,
         total=total,
         slowest=tail,
-        parts=None if brief or total is None else _part_summaries(c, total.server_ms),
+        parts=None if brief or total is None or c.coarse_ns else _part_summaries(c, total.server_ms),
+        tick_ms=to_ms(c.coarse_ns) if c.coarse_ns else None,
     )
 
 
@@ -54,12 +56,12 @@ def sums_by_operation(c: Analysis) -> OpSums:
     return OpSums.of(OpColumns.of(c), by_operation(c.client.ops.kinds, c.kind), EVERYTHING, SIDES)
 
 
-def _figures(c: Analysis) -> tuple[list[model.MatchedRow], model.MatchedRow, model.MatchedRow]:
-    """Of each operation, of all ops, and of the slowest 1 %."""
+def _figures(c: Analysis) -> tuple[list[model.MatchedRow], model.MatchedRow, model.MatchedRow | None]:
+    """Of each operation, of all ops, and of the slowest 1 %, where they can be told."""
     sums = sums_by_operation(c)
     (total,) = sums.total().rows()
     rows = [row.matched_row(names_of(row.label)) for row in sums.rows()]
-    tail = row_of(c, ("", "slowest 1 %", ""), slowest(c.client_srt_ns))
+    tail = None if c.coarse_ns else row_of(c, ("", "slowest 1 %", ""), slowest(c.client_srt_ns))
     return rows, total.matched_row(("", "all", "")), tail
 
 
@@ -82,7 +84,8 @@ def unstable_writes(c: Analysis) -> Bool:
 
 def in_thread_ns(c: Analysis) -> I64:
     """Of each matched op its time in the server without the wait for a thread, and without what TCP, a pause of the
-    host or a new connection made of it. Times that were inferred are all alike below what they are known to."""
+    host or a new connection made of it. Times that were inferred are all alike below what they are known to, and so are
+    ticks."""
     load, own = c.inflight.load, c.server_srt_ns.copy()
     if load.threads.limited:
         own -= np.maximum(load.queue_ns[c.matched.server], 0)
@@ -93,7 +96,8 @@ def in_thread_ns(c: Analysis) -> I64:
     decoded = c.client.decoded
     if (anew := sent_on_a_new_connection(c.client.ops, decoded.loose, decoded.details)).any():
         own[anew[c.matched.client]] = 0
-    return np.maximum(own, 0 if c.inferred is None else c.inferred.op_error_ns(c.matched.client), out=own)
+    least_ns = 0 if c.inferred is None else c.inferred.op_error_ns(c.matched.client)
+    return np.maximum(own, max(least_ns, TICKS_ALIKE * c.coarse_ns), out=own)
 
 
 def _part_summaries(c: Analysis, server_ms: model.Summary) -> model.PartSummaries:

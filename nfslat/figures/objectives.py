@@ -9,9 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from nfslat.answer.model import Objective, Unanswered
+from nfslat.clock.tick import FINE, mean_error_ns
 from nfslat.errors import UsageError
 from nfslat.evidence.known import Known
-from nfslat.model.units import NS_PER_MS
+from nfslat.model.tables import I64
+from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.results import Analysis
 from nfslat.select import parse_ops
 from nfslat.tally.stats import summary_of
@@ -64,7 +66,18 @@ def _measured(c: Analysis, known: Known, asked: Slo, unanswered: Sequence[Unansw
         measured = float(getattr(summary_of(every_ns), asked.figure))
         measured = max([measured, *(row.longest_ms for row in waits)]) if asked.figure == "max" else measured
     met = None if measured is None else measured <= asked.limit_ms
+    if measured is not None and application is None and abs(measured - asked.limit_ms) <= _off_ms(c, asked, rows):
+        met = None
     if met and hidden and application is None:
         met = None
     of = "client" if application is None else "application"
     return Objective(asked.text, asked.op, asked.figure, of, asked.limit_ms, measured, met)
+
+
+def _off_ms(c: Analysis, asked: Slo, rows: I64) -> float:
+    """By so much a figure may be off where the client's stamps tick slowly: any duration by a tick."""
+    tick = c.ticks.get("client" if c.inferred is None else c.inferred.near, FINE)
+    if not tick.ns:
+        return -1.0
+    begins_ns = c.client.ops.t0[c.matched.client[rows]]
+    return float(to_ms(mean_error_ns(tick, c.client_srt_ns[rows], begins_ns) if asked.figure == "mean" else tick.ns))

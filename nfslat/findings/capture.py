@@ -15,6 +15,7 @@ _GRAVEST = (
     "capture-two-clocks",
     "two-clocks-suspected",
     "capture-late-stamps",
+    "capture-coarse-stamps",
     "capture-clock-step",
     "capture-drops",
 )
@@ -37,6 +38,7 @@ def _messages(capture: Capture) -> int:
 
 # What the count of a code is a share of.
 _OF: dict[str, tuple[str, Callable[[Capture], int]]] = {
+    "capture-coarse-stamps": ("operations", lambda c: c.ops),
     "capture-truncated": ("messages", _messages),
     "capture-unanswered": ("messages", _messages),
     "capture-orphans": ("messages", _messages),

@@ -278,6 +278,7 @@ class Facts:
     unanswered: Sequence[Unanswered] = ()  # the longest wait first
     hangs: Sequence[Hang] = ()  # those that hang still first, and the longest of each
     in_series: InSeries | None = None  # where they are half of all response times
+    tick_ms: float | None = None  # of stamps that bear no more than means; None: they bear all
     late_stamps: bool = False  # one-way figures are off by them
     captured_within_ms: float | None = None  # what either host sends, by its TCP's clock; None: later, or not known
     ops: int = 0  # that `mean` is over
@@ -435,6 +436,7 @@ class Facts:
 
 
 MATTERS = 0.10
+TICKS_ALIKE = 2  # of a clock that ticks slowly: what takes less than one tick looks like none or one
 NO_WAIT = 0.2  # of a database's time
 _SOME, _SOME_SLOWEST = 0.05, 0.10  # of the mean, or of the slowest 1 %: what all connections may have now and then
 

@@ -16,6 +16,7 @@ from nfslat.answer.words import complete
 from nfslat.findings import steps
 from nfslat.findings.catalogue import CAUSE, HANGS, ROWS, SYMPTOM, next_step, row
 from nfslat.findings.client import ABOVE, SLOT_CODES, Slots
+from nfslat.findings.coarse import Ticks
 from nfslat.findings.connecting import Connecting
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import LONG_MS
@@ -68,6 +69,7 @@ class Ground(NamedTuple):
     # Of the time, in how much of it a client was not heard of before it opened a connection, at the server alone.
     unheard: float = 0.0
     unseen_explain: bool = False  # what is left above the wire might be of ops that are not in the captures
+    ticks: Ticks | None = None  # stamps bear no more than means
     unseen: WithUnseen | None = (
         None  # where the means of the ops that are shown mislead; the verdict's are with the rest
     )
@@ -96,6 +98,23 @@ def lead(
     objectives: Sequence[Objective] = (),
 ) -> Lead:
     """`findings` in the order of `ranked`; without `ground` the means are figures that somebody gave."""
+    found = _lead(mean, slowest, ground, findings, objectives)
+    if ground is None or ground.ticks is None or found.outcome == "fault" or ground.ticks.contradicts(mean):
+        return found
+    if ground.unseen is not None and not ground.unseen.is_sure(mean):
+        return found
+    if found.outcome == "no-fault" and objectives and all(one.met for one in objectives):
+        return found
+    return Lead("undecided", also=found.also, why=ground.ticks.why(mean), next=next_step(steps.FINER))
+
+
+def _lead(
+    mean: Layers,
+    slowest: Layers | None,
+    ground: Ground | None,
+    findings: Sequence[Diagnosis],
+    objectives: Sequence[Objective],
+) -> Lead:
     if mean.network_ms < 0 or mean.server_ms < 0:
         return Lead("undecided", why=_wrong_times(mean), next=next_step(steps.AGAIN))
     matter = [one for one in findings if one.severity == "warning"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
-from nfslat.findings.facts import STORAGE_OPS, Facts, SlowOps
+from nfslat.findings.facts import STORAGE_OPS, TICKS_ALIKE, Facts, SlowOps
 from nfslat.findings.starved import late_beside_ms
 from nfslat.findings.words import ms, percent, times
 
@@ -43,6 +43,7 @@ class Late(Evidence):
     light_quick: int  # ops that need neither data nor a name, came meanwhile and did not wait
     light_slow: int  # those that did
     storage_ms: float | None = field(default=None, metadata=OPTIONAL)  # the storage's own mean
+    tick_ms: float | None = field(default=None, metadata=OPTIONAL)  # of stamps: either median may be off by so much
     share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
 
     @property
@@ -51,6 +52,12 @@ class Late(Evidence):
         if self.storage_ms is not None:
             return f"{STORAGE_PROVEN} at times: {self.which} take {ms(self.slow_ms)} ms"
         return f"Some operations take long {IN_THREAD}: {self.which} take {ms(self.slow_ms)} ms"
+
+    @property
+    def others(self) -> str:
+        """What the others take, ms: ``0.41``."""
+        at_most = self.tick_ms is not None and self.others_ms <= TICKS_ALIKE * self.tick_ms
+        return f"up to {ms(self.others_ms)}" if at_most else ms(self.others_ms)
 
     @property
     def which(self) -> str:
@@ -84,10 +91,11 @@ def slow_finding(f: Facts) -> Diagnosis | None:
         light_quick=s.light_quick,
         light_slow=s.light_slow,
         storage_ms=f.storage_ms,
+        tick_ms=f.tick_ms,
     )
     text = (
         f"{evidence.which} ({percent(s.slow / s.of)}) take {ms(s.slow_ms)} ms in the server, and the others "
-        f"{ms(s.others_ms)} ms (medians){_how(s)}"
+        f"{evidence.others} ms (medians){_how(s)}"
     )
     measured = f.storage_ms is not None and f.storage_ms >= _QUICK * f.in_thread_ms
     from_packets = f.storage_ms is None and _others_go_on(s) and s.unstable <= _UNSTABLE

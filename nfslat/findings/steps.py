@@ -102,6 +102,12 @@ AGAIN = Step(
     "both hosts at the same time",
     "what these time stamps hide: name the server's file first (nfslat server.pcap client.pcap)",
 )
+FINER = Step(
+    f"cat /sys/devices/system/clocksource/clocksource0/current_clocksource; {_CAPTURE}",
+    "both hosts at the same time, or another host that sees their packets, where a clock ticks slowly",
+    "what these time stamps are too coarse for: with microseconds (tcpdump -J lists what an interface has, -j and "
+    "--time-stamp-precision choose; pcap or pcapng as file format)",
+)
 LONGER = Step(
     f"timeout 60 {_CAPTURE}",
     "both hosts at the same time, while it is slow",

@@ -42,7 +42,8 @@ def verdict(
     # And a part of a whole that holds negative parts is no share.
     is_known = mean.client_ms is None and unseen is None and slowest is not None and slowest.network_ms >= 0
     tail = slowest if is_known else None
-    names_layer = is_sound and (unseen is None or unseen.is_sure(mean))
+    ticks = None if ground is None else ground.ticks
+    names_layer = is_sound and (unseen is None or unseen.is_sure(mean)) and (ticks is None or ticks.names_layer(mean))
     largest = mean.by_srt.largest if names_layer else None
     cause = found.cause
     confidence, reasons = _confidence(found, mean, slowest, ground)
@@ -124,7 +125,8 @@ def _text(
     else:
         said.append(f"Cannot tell yet: {found.why or lowered(found.cause.headline if found.cause else '')}.")
     said += [] if unseen is None else [unseen.with_them().strip()]
-    if mean.network_ms >= 0 and mean.server_ms >= 0:
+    ticks = None if ground is None else ground.ticks
+    if mean.network_ms >= 0 and mean.server_ms >= 0 and (ticks is None or ticks.tells_means(mean)):
         tells = unseen is None or unseen.is_sure(mean)
         said.append(where_it_goes(mean, found.by) if tells or unseen is None else unseen.cannot_tell(mean))
     if found.outcome == "no-fault" and mean.client_ms is None and ground is not None and ground.idle >= _IDLE:
@@ -295,6 +297,9 @@ def _of_captures(slowest: Layers | None, ground: Ground) -> tuple[int, list[str]
     if ground.late:
         reasons.append(f"the capture of the {' and that of the '.join(ground.late)} stamps packets late")
         worst = min(worst, 0 if ground.all_late else 1)
+    if ground.ticks is not None:
+        reasons.append(f"time stamps tick every {ground.ticks.tick_ms:g} ms")
+        worst = min(worst, 1)
     if not ground.clock_fits:
         reasons.append("no offset of the two clocks explains the operations: time stamps or matches are wrong")
         worst = 0

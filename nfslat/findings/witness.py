@@ -51,6 +51,16 @@ WARNED = (
         "mirror port with a queue, nor by a program that stamps packets as it reads them.",
     ),
     Warned(
+        code="capture-coarse-stamps",
+        title="The time stamps tick too slowly for what they measure",
+        costs="Each response time may be off by a tick; means of many are right to within what is said. Percentiles, "
+        "slow operations, what is in flight, waits of TCP and round trips are ticks: none of them is judged, and a "
+        "cause is named only where it takes many ticks, or counts tell.",
+        do="Capture with finer stamps: tcpdump -J lists the clocks of an interface, -j and --time-stamp-precision "
+        "choose, pcap and pcapng have room for nanoseconds; on Linux see that current_clocksource is no jiffies. Else "
+        "capture on another host that sees the packets.",
+    ),
+    Warned(
         code="capture-clock-step",
         title="The clock was set while the capture ran",
         costs="Operations in flight at that moment have wrong times.",

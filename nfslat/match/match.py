@@ -64,16 +64,25 @@ class Found(NamedTuple):
     doubt_c: I64
 
 
-def match(server: Ops, client: Ops, server_ran: Ran, client_ran: Ran, tcp: tuple[Tcp, Tcp] | None = None) -> Matching:
-    """Match two sides, without a clock. `tcp` is what is known of the TCP connections of the server and the client.
+def match(
+    server: Ops,
+    client: Ops,
+    server_ran: Ran,
+    client_ran: Ran,
+    tcp: tuple[Tcp, Tcp] | None = None,
+    *,
+    slack_ns: int = 0,
+) -> Matching:
+    """Match two sides, without a clock. `tcp` is what is known of the TCP connections of the server and the client;
+    durations may be off by `slack_ns`, as the stamps of both tick.
 
     Each op is in at most one pair, and for each side the counts over `Miss` sum to its ops.
     """
     links = by_ends(server.connections, client.connections)
-    found, several, contrary = _pairs(server, client, links)
+    found, several, contrary = _pairs(server, client, links, slack_ns)
     better = revise(server, client, links, found.partner, contrary, tcp)
     if better is not links:
-        found, several, _ = _pairs(server, client, better)
+        found, several, _ = _pairs(server, client, better, slack_ns)
     return concluded(server, client, better, several, (server_ran, client_ran), found)
 
 
@@ -105,7 +114,7 @@ def _fates(ops: Ops, link: I32, otherwise: Miss) -> I8:
     return ops.spread(np.where(alone, Miss.CONNECTION_UNMATCHED, otherwise).astype(np.int8))
 
 
-def _pairs(server: Ops, client: Ops, links: Links) -> tuple[Found, Several, I64]:
+def _pairs(server: Ops, client: Ops, links: Links, slack_ns: int) -> tuple[Found, Several, I64]:
     """What belongs together; and the client's rows whose only counterpart by XID is another op."""
     number_s, number_c = numbered(server, client, lambda kind: (kind.program, kind.version))
     numbers = 1 + max(int(number.max(initial=0)) for number in (number_s, number_c))
@@ -121,10 +130,10 @@ def _pairs(server: Ops, client: Ops, links: Links) -> tuple[Found, Several, I64]
 
     contrary = rows_c[~filled(len(rows_c), np.bool_, agreed)]
     partner[contrary] = NULL
-    return _by_order(server, client, several, partner), several, contrary
+    return _by_order(server, client, several, partner, slack_ns), several, contrary
 
 
-def _by_order(server: Ops, client: Ops, several: Several, partner: I32) -> Found:
+def _by_order(server: Ops, client: Ops, several: Several, partner: I32, slack_ns: int) -> Found:
     """One XID, several ops (XID reuse): those with equal arguments belong together, in order, if they are as many.
 
     Both sides are in call order, and a connection keeps the order of its calls. Fills in `partner`.
@@ -138,7 +147,7 @@ def _by_order(server: Ops, client: Ops, several: Several, partner: I32) -> Found
 
     i, j, looked_at = pairs_of_keys(several, agreed)
     found = in_order(i, j, len(several.server), len(several.client))
-    kept = _is_possible(server, client, several, found)
+    kept = _is_possible(server, client, several, found, slack_ns)
     found_s, found_c = found.one[kept], found.two[kept]
     partner[several.client[found_c]] = several.server[found_s]
     doubt_s, doubt_c = ~looked_at[several.server_key], ~looked_at[several.client_key]
@@ -149,7 +158,7 @@ def _by_order(server: Ops, client: Ops, several: Several, partner: I32) -> Found
     return Found(partner, by_order, several.server[doubt_s], several.client[doubt_c])
 
 
-def _is_possible(server: Ops, client: Ops, several: Several, found: Together) -> Bool:
+def _is_possible(server: Ops, client: Ops, several: Several, found: Together, slack_ns: int) -> Bool:
     """Which of the pairs `found` can be true, by the times that each side shows by itself?
 
     What took longer than an op with its XID can have is put together of two: the call of one, the reply of another,
@@ -158,12 +167,12 @@ def _is_possible(server: Ops, client: Ops, several: Several, found: Together) ->
     """
     rows_s, rows_c = several.server[found.one], several.client[found.two]
     took_s, took_c = (ops.t3[rows] - ops.t0[rows] for ops, rows in ((server, rows_s), (client, rows_c)))
-    wrong = took_s > _longest(client, several.client, several.client_key)[found.two]
-    wrong |= took_c > _longest(server, several.server, several.server_key)[found.one]
+    wrong = took_s - slack_ns > _longest(client, several.client, several.client_key)[found.two]
+    wrong |= took_c - slack_ns > _longest(server, several.server, several.server_key)[found.one]
     apart_s, apart_c = np.diff(server.t0[rows_s]), np.diff(client.t0[rows_c])
     took = np.maximum(took_s, took_c)
     on_the_way = np.maximum(took[1:], took[:-1]) + np.maximum(np.abs(apart_s), np.abs(apart_c)) // _UNEVEN_CLOCKS
-    wrong[1:] |= (found.group[1:] == found.group[:-1]) & (np.abs(apart_s - apart_c) > on_the_way)
+    wrong[1:] |= (found.group[1:] == found.group[:-1]) & (np.abs(apart_s - apart_c) > on_the_way + slack_ns)
     return ~np.isin(found.group, found.group[wrong])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -139,6 +139,15 @@ def _talks_of(talks: list[Segments], wanted: Sequence[I32]) -> list[I32]:
         return filled(len(frames), np.int32, lambda at: of[np.clip(frames[at], 0, last + 1)])
 
     return [talk(frames) for frames in wanted]
+
+
+def calls_of(ops: Ops, rows: I64, talks: list[Segments]) -> Iterator[tuple[Segments, int]]:
+    """Each conversation that has calls of the ops in `rows`, and the direction in which they are sent."""
+    (of_calls,) = _talks_of(talks, (ops.call_last_frame[rows],))
+    groups = _Groups.of(of_calls, len(talks))
+    for number, talk in enumerate(talks):
+        if len(own := groups.rows(number)):
+            yield talk, _direction(talk, ops.call_last_frame[rows[own[0]]])
 
 
 def _refused(ops: Ops, rows: I64, made: Found) -> str:

@@ -96,6 +96,16 @@ def waits(exchange: Exchange, round_trip_ns: float) -> Waits | None:
     return Waits.of(late, are_timers=are_timers)
 
 
+def bare_acks(exchange: Exchange) -> tuple[I64, I64]:
+    """When segments of far that acknowledge near's by themselves came, and what they took, be it no tick; timers' times
+    are among them."""
+    row, took = _answered(exchange, least_ns=0)
+    last = np.flatnonzero(np.diff(row, append=len(exchange.heard)) > 0)
+    of_last = row[last]
+    told = last[(exchange.heard.size[of_last] == 0) & ~exchange.heard.twice[of_last]]
+    return exchange.heard.t_ns[row[told]], took[told]
+
+
 def _by_timer(late_ns: I64 | F64) -> Bool:
     return np.asarray(np.any([(late_ns >= least) & (late_ns < most) for least, most in _TIMERS_NS], axis=0))
 
@@ -108,7 +118,7 @@ def _are_timers(late_ns: I64 | F64) -> bool:
     return bool(behind >= 2 * before)
 
 
-def _answered(exchange: Exchange) -> tuple[I64, I64]:
+def _answered(exchange: Exchange, least_ns: int = 1) -> tuple[I64, I64]:
     """Of what near sent once: the row of the segment that acknowledged it, and how long it took to come."""
     heard, said = exchange.heard, exchange.said
     if not len(heard):
@@ -117,4 +127,4 @@ def _answered(exchange: Exchange) -> tuple[I64, I64]:
     row = places(heard.ack, said.end[once])
     told = row < len(heard)
     row, took = row[told], heard.t_ns[row[told]] - said.t_ns[once][told]
-    return row[took > 0], took[took > 0]
+    return row[took >= least_ns], took[took >= least_ns]

@@ -7,11 +7,13 @@ from itertools import pairwise
 import numpy as np
 
 from nfslat.answer.model import AuditNote
+from nfslat.clock.tick import is_coarse, mean_error_ns
 from nfslat.figures.audit.again import again_notes
 from nfslat.figures.audit.missing import missing_notes
 from nfslat.figures.audit.words import MANY, be, have, note, share, size, some, span
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, State
+from nfslat.model.units import to_ms
 from nfslat.results import Side
 from nfslat.select import op_labels
 
@@ -29,6 +31,7 @@ def capture_notes(side: Side, gaps: I64) -> list[AuditNote]:
     """Notes on one capture, most serious first; each counts something. `gaps` are its `missing_calls`."""
     found = [
         *_clock_notes(side),
+        *_tick_notes(side),
         *_file_notes(side),
         *missing_notes(side, gaps),
         *again_notes(side),
@@ -70,6 +73,22 @@ def _clock_notes(side: Side) -> list[AuditNote]:
         text += f", by up to {span(back_ns)}; response times may be off by that"
     matters = back_ns is None or back_ns > _NOTICEABLE * _mean_duration_ns(side)
     return [note("capture-reordered", d.backward_times, text, warn=not is_rare and matters)]
+
+
+def _tick_notes(side: Side) -> list[AuditNote]:
+    """Stamps by a clock that goes in steps; a note of its own says more where there are two clocks."""
+    tick = side.tick
+    if not tick.ns:
+        return []
+    ops = round(tick.share * len(side.ops))
+    error_ms = to_ms(mean_error_ns(tick, side.ops.t3 - side.ops.t0, side.ops.t0))
+    text = (
+        f"the time stamps of {some(ops, 'op')} tick every {to_ms(tick.ns):g} ms: each response time may be off by as "
+        f"much, their mean by {error_ms:.3g} ms. The clock that made them, or the file's format, is no finer"
+    )
+    matters = is_coarse(tick, _mean_duration_ns(side), alone=False)
+    more = "; percentiles, what is in flight and what operations wait for are not judged" if matters else ""
+    return [note("capture-coarse-stamps", ops, text + more, warn=matters)]
 
 
 def _mean_duration_ns(side: Side) -> float:

@@ -255,7 +255,7 @@ def above_the_wire(c: Analysis) -> list[str]:
         "requests may also be queueing in the client (for a slot, or in the application), which packets cannot "
         "show: give the application's own mean with --app-ms to include that"
     )
-    for mount in mounts:
+    for mount in mounts if not c.coarse_ns else ():
         if mount.held is Held.EITHER:
             level = sum(one.level or 0 for one in mount.connections)
             text += (

@@ -29,7 +29,7 @@ def by_op_section(report: Report) -> Iterator[Block]:
     rows: list[list[Cell]] = []
     for row in matched.by_op[:_MOST_ROWS]:
         client, network, server, queue = means_of(row)
-        p99 = float(row.client_ms.p99)
+        p99 = float(row.client_ms.p99) if matched.tick_ms is None else None
         rows.append([op_label(row.program, row.op), row.count, client, p99, network, server, queue])
     yield Title("By operation")
     headers = ("op", "count", "client ms", "client p99 ms", "network ms", "server ms", "of it queue ms")

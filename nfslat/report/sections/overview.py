@@ -94,18 +94,20 @@ def ops_section(report: Report) -> Iterator[Block]:
     by_time = sorted(matched.by_op, key=lambda row: -row.count * row.client_ms.mean)
     least_ms = _SOME_TIME * matched.total.count * matched.total.client_ms.mean
     shown = [row for row in by_time[:_OPERATIONS] if row.count * row.client_ms.mean >= least_ms] or by_time[:1]
+    is_coarse = matched.tick_ms is not None
     rows = [(op_label(row.program, row.op), row) for row in shown]
     if len(by_time) > 1:
         rows.append(("all", matched.total))
     sums = adding_up_below_each_other([[row.network_ms.mean, row.server_ms.mean] for _, row in rows])
     cells: list[list[Cell]] = []
     for (name, row), ((network, server), client) in zip(rows, sums, strict=True):
-        tails = (float(one.p99) for one in (row.client_ms, row.server_ms, row.network_ms))
+        tails = [] if is_coarse else [float(one.p99) for one in (row.client_ms, row.server_ms, row.network_ms)]
         cells.append([Label(plain(name), 0), row.count, client, server, network, *tails])
     of = "in both captures" if report.inferred is None else f"with inferred times of the {report.inferred.side}"
-    yield Title(f"Operations {of}, ms: mean and p99 of each")
-    headers = ("op", "count", *(f"{one}\n{figure}" for figure in ("mean", "p99") for one in LAYERS_AS_SHOWN))
-    yield Table("lrdddddd", headers, cells)
+    yield Title(f"Operations {of}, ms: {'means' if is_coarse else 'mean and p99 of each'}")
+    figures = ("mean",) if is_coarse else ("mean", "p99")
+    headers = ("op", "count", *(f"{one}\n{figure}" for figure in figures for one in LAYERS_AS_SHOWN))
+    yield Table("lrdddddd"[: len(headers)], headers, cells)
     if len(by_time) > len(shown):
         yield Prose(f"{count_of(len(by_time) - len(shown), 'operation')} more: --sections matched")
 

@@ -121,6 +121,9 @@ def matched_section(matched: MatchedOps) -> Iterator[Block]:
         means.append([op, version, row.count, client, server, network, shares[1]])
         tails.append([op, version, *_tail(row.client_ms), *_tail(row.server_ms), *_tail(row.network_ms)])
     yield Table("lrrdddr", ("op", "vers", "count", "client", "server", "network", "in server"), means)
+    if matched.tick_ms is not None:
+        yield Prose(f"Time stamps tick every {matched.tick_ms:g} ms: no percentile and no maximum can be told.")
+        return
     yield Title("Matched data: p99 and max, ms")
     headers = (
         "op",

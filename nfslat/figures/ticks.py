@@ -1,0 +1,28 @@
+"""An `Analysis` of stamps that tick slowly -> how well its means are known."""
+
+from __future__ import annotations
+
+import math
+
+from nfslat.clock.tick import FINE, mean_error_ns
+from nfslat.findings.coarse import Ticks
+from nfslat.model.units import to_ms
+from nfslat.results import Analysis
+
+
+def ticks_of(c: Analysis) -> Ticks | None:
+    """None where stamps bear more than means. Of one capture the error of the path adds to that of its own mean."""
+    if not c.coarse_ns:
+        return None
+    ops = len(c.matched)
+    server = mean_error_ns(c.ticks.get("server", FINE), c.server_srt_ns, c.server.ops.t0[c.matched.server])
+    client = mean_error_ns(c.ticks.get("client", FINE), c.client_srt_ns, c.client.ops.t0[c.matched.client])
+    network = math.hypot(server, client)
+    apart = math.hypot(2 * server, client)  # what the network adds is the client's less the server's
+    if c.inferred is not None:
+        near, network = network, float(c.inferred.doubt_ns[c.matched.client].mean())
+        far = math.hypot(near, network)
+        server, client = (far, near) if c.inferred.side == "server" else (near, far)
+        apart = math.hypot(near, 2 * network if c.inferred.side == "server" else network)
+    errors = (float(to_ms(one)) for one in (client, server, network, apart))
+    return Ticks(to_ms(c.coarse_ns), ops, *errors, is_alone=c.inferred is not None)
