@@ -248,8 +248,9 @@ def _notes(traces: Sequence[Trace], both: Both | None, found: int, closely: int)
         some_ns = trace.packets.t_ns[:_SOME_PACKETS]
         if tick_ns := tick_of_stamps(some_ns, len(some_ns)):
             notes.append(
-                f"{name}: its time stamps tick every {to_ms(tick_ns):g} ms: times of single packets, round trips, delays "
-                "and percentiles are ticks, and one below none is no clock that was set; only sums and means of many hold"
+                f"{name}: its time stamps tick every {to_ms(tick_ns):g} ms: times of single packets, round trips, "
+                "delays and percentiles are ticks, and one below none is no clock that was set; only sums and means of "
+                "many hold"
             )
         if trace.damage:
             notes.append(f"{name}: {trace.damage}; what follows there is not in the figures")
