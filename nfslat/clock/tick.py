@@ -88,7 +88,7 @@ def _as_one(tick_ns: int, durations_ns: I64, begins_ns: I64) -> float:
     usual = np.clip(durations_ns, middle - _USUAL * tick_ns, middle + _USUAL * tick_ns).astype(np.float64)
     spread = float(usual.var())
     if not spread:
-        return len(usual) / len(np.unique(begins_ns // tick_ns))
+        return float(len(usual) / len(np.unique(begins_ns // tick_ns)))
     order = np.argsort(begins_ns, kind="stable")
     stretch = np.empty(len(order), dtype=np.int64)
     stretch[order] = np.arange(len(order)) * _STRETCHES // len(order)

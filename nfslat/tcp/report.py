@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from nfslat.clock.tick import tick_of_stamps
 from nfslat.evidence.sqlnet_trace import SqlnetTrace
 from nfslat.evidence.sqlnet_trace import notes as trace_notes
 from nfslat.model.causes import LIMITS, Cause, Limit
@@ -38,6 +39,7 @@ T = TypeVar("T")
 _COSTS: tuple[Limit, ...] = (
     Cause.DELAYED_ACK, Cause.LOSS, Cause.SPURIOUS, Cause.RECEIVE_WINDOW, Cause.CONGESTION, Cause.UNKNOWN_WINDOW
 )  # fmt: skip
+_SOME_PACKETS = 32_768  # that tell how slowly stamps tick
 _CLOSELY = 64  # conversations with the most packets: of these it is worked out what TCP cost
 
 
@@ -243,6 +245,13 @@ def _notes(traces: Sequence[Trace], both: Both | None, found: int, closely: int)
     notes = []
     for trace in traces:
         name = trace.source.name
+        some_ns = trace.packets.t_ns[:_SOME_PACKETS]
+        if tick_ns := tick_of_stamps(some_ns, len(some_ns)):
+            notes.append(
+                f"{name}: its time stamps tick every {to_ms(tick_ns):g} ms: times of single packets, round trips, "
+                "delays and percentiles are ticks, and one below none is no clock that was set; only sums and means of "
+                "many hold"
+            )
         if trace.damage:
             notes.append(f"{name}: {trace.damage}; what follows there is not in the figures")
         if trace.interface_drops:

@@ -51,7 +51,7 @@ def _called(report: Report) -> Iterator[Block]:
 
 def _raw(report: Report) -> Iterator[Block]:
     for side, rows in report.raw.items():
-        yield from tables.raw_section(side, rows)
+        yield from tables.raw_section(side, rows, report.captures[side])
 
 
 def _parts(report: Report) -> Iterable[Block]:

@@ -12,6 +12,7 @@ from nfslat.report.sections.findings import LAYERS
 from nfslat.report.sections.inferred import inferred_words
 from nfslat.report.sections.pivots import legend
 from nfslat.report.sections.tables import (
+    is_in_ticks,
     op_label,
 )
 from nfslat.report.text_layout import adding_up_below_each_other, count, count_of, shorten
@@ -136,7 +137,7 @@ def one_side_section(report: Report) -> Iterator[Block]:
         yield Prose(f"{row_of(found.code).title}.", style="bold")
     yield Prose("One capture shows how long operations took, not where the time goes.", style="" if found else "bold")
     if rows:
-        yield Prose(_heaviest(rows))
+        yield Prose(_heaviest(rows, in_ticks=is_in_ticks(report.captures["capture"])))
     yield Gap()
     yield Prose(
         "It can say: the SRT of every operation as seen at this point, which operations are slow, what was "
@@ -154,14 +155,15 @@ def one_side_section(report: Report) -> Iterator[Block]:
     )
 
 
-def _heaviest(rows: list[RawRow]) -> str:
+def _heaviest(rows: list[RawRow], *, in_ticks: bool) -> str:
     time_ms = [row.count * row.srt_ms.mean for row in rows]
     total_ms = sum(time_ms)
     top = max(range(len(rows)), key=lambda i: time_ms[i])
     row, share = rows[top], percent(time_ms[top] / total_ms if total_ms else None)
+    p99 = "" if in_ticks else f", p99 {ms(row.srt_ms.p99)} ms"
     return (
         f"{op_label(row.program, row.op)} v{row.version} has the largest share of the ops' time, {share}: "
-        f"{count_of(row.count, 'op')}, mean {ms(row.srt_ms.mean)} ms, p99 {ms(row.srt_ms.p99)} ms."
+        f"{count_of(row.count, 'op')}, mean {ms(row.srt_ms.mean)} ms{p99}."
     )
 
 

@@ -28,6 +28,9 @@ _HIDDEN = 0.02  # of the ops; less hardly changes a level
 def inflight_section(inflight: InFlight, matched: MatchedOps | None) -> Iterator[Block]:
     """Ops in flight at both sides, and whether threads or slots hold more of them back."""
     yield Title("In flight: operations whose call has been seen and whose reply has not")
+    if matched is not None and matched.tick_ms is not None:
+        yield Prose(f"Time stamps tick every {matched.tick_ms:g} ms: what is in flight at once cannot be told.")
+        return
     yield from _server(inflight.server)
     if inflight.server.limited and matched is not None:
         yield from _queues(matched)

@@ -115,7 +115,7 @@ def ops_section(report: Report) -> Iterator[Block]:
 def first_raw_section(report: Report) -> Iterator[Block]:
     """Of one capture by itself, the operations that take most of the time."""
     rows = sorted(report.raw.get("capture", ()), key=lambda row: -row.count * row.srt_ms.mean)
-    yield from raw_section("capture", rows[:_OPERATIONS])
+    yield from raw_section("capture", rows[:_OPERATIONS], report.captures["capture"])
     if len(rows) > _OPERATIONS:
         yield Prose(f"{count_of(len(rows) - _OPERATIONS, 'operation')} more: --sections raw")
 

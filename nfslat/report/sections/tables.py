@@ -59,19 +59,25 @@ def means_of(row: MatchedRow) -> tuple[Cell, Cell, Cell, Cell]:
     return figures["client SRT"], figures["network"], figures["server"], figures.get("waiting for a thread")
 
 
-def raw_section(side: str, rows: Sequence[RawRow]) -> Iterator[Block]:
-    """Every operation of one capture, matched or not."""
+def raw_section(side: str, rows: Sequence[RawRow], capture: Capture) -> Iterator[Block]:
+    """Every operation of one capture, matched or not; means alone where its stamps tick too slowly for more."""
     where = "" if side == "capture" else f" at the {side}"
     yield Title(f"Raw data: SRT{where}, ms, all ops of this capture")
     if not rows:
         yield Prose("No ops.")
         return
     cells: list[list[Cell]] = []
+    figures = 1 if is_in_ticks(capture) else 5
     for row in rows:
         s = row.srt_ms
         numbers = [float(value) for value in (s.mean, s.p50, s.p95, s.p99, s.max)]
-        cells.append([op_label(row.program, row.op), plain(row.version), row.count, *numbers])
-    yield Table("lrrddddd", _RAW_HEADERS, cells)
+        cells.append([op_label(row.program, row.op), plain(row.version), row.count, *numbers[:figures]])
+    yield Table("lrrddddd"[: 3 + figures], _RAW_HEADERS[: 3 + figures], cells)
+
+
+def is_in_ticks(capture: Capture) -> bool:
+    """Do its stamps tick too slowly for anything but means?"""
+    return any(note.code == "capture-coarse-stamps" and note.severity == "warning" for note in capture.audit)
 
 
 def histogram_section(raw: Mapping[str, Sequence[RawRow]]) -> Iterator[Block]:
