@@ -137,8 +137,11 @@ def trust_section(report: Report) -> Iterator[Block]:
         yield Item(f"{_sentence(text)}{code}", style="accent")
     if len(notes) > _NOTES:
         yield Item(f"and {len(notes) - _NOTES} more (--sections audit)", style="accent")
-    for text in report.evidence[:1]:
-        more = f"; and {len(report.evidence) - 1} more" if len(report.evidence) > 1 else ""
+    # What was given in vain is never left out.
+    shown = [text for text in report.evidence if text.startswith("not used: ")] or report.evidence[:1]
+    for text in shown:
+        left = len(report.evidence) - len(shown)
+        more = f"; and {left} more" if left and text is shown[-1] else ""
         yield Item(f"evidence: {_sentence(text)}{more} (--sections evidence)", style="accent")
 
 
