@@ -52,6 +52,8 @@ class Row:
     decided_by: tuple[Step, ...] = ()  # measurements that prove it, or refute it; the first is the next to be made
     event: str = ""  # what a chart marks of it (`nfslat.answer.pictures.Event`, and hangs and recoveries); "": nothing
     knob: str = ""  # what its advice is about; "": there is none
+    # Of little weight for any call, and yet what many look for: it has a line in the brief report.
+    in_brief: bool = False
     # The manual. `told` is where it is found, `certain` where its confidence is more than likely.
     means: str
     told: str
@@ -720,6 +722,7 @@ ROWS = (
         title="One caller asks about files one after the other",
         headline="One caller asks about files one after the other",
         knob="how often the client asks",
+        in_brief=True,
         means="A program looks at many files, as ls -l, find and backups do, and sends each call as the answer before "
         "has come. It takes the number of calls times their response time, and no call is slow.",
         told="100 or more calls (GETATTR, ACCESS, LOOKUP, READLINK, READDIR, READDIRPLUS) in rows of 20 and more, each "

@@ -143,7 +143,8 @@ def _serial(f: Facts) -> Diagnosis | None:
         advice=LookAt(
             knob="how often the client asks",
             how=(
-                "# on the client: mount options (noac, actimeo, lookupcache, nordirplus): grep nfs /proc/mounts",
+                "grep nfs /proc/mounts",
+                "# on the client: mount options (noac, actimeo, lookupcache, nordirplus)",
                 "# the program: does it stat every file (ls -l, find, backup), and could it do so in parallel?",
             ),
         ),
