@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nfslat.decode.capture import Bundle
 from nfslat.errors import InputError, UsageError
-from nfslat.evidence.known import Known, data_ops, data_rows, rate_per_s
+from nfslat.evidence.known import LEAST_IN_A_ROW, Known, data_bytes, data_ops, data_rows, rate_per_s
 from nfslat.inflight.little import little_ms
 from nfslat.model.protocol import DATA_OPS
 from nfslat.model.tables import hosts
@@ -31,6 +31,7 @@ _FIELDS = (
     ("server thread", "thread_ms"),
     ("storage", "storage_ms"),
 )
+LEAST_BLOCK = 2048  # bytes of a block of a database
 _LAYERS = {layer for layer, _ in _FIELDS}
 NOT_USED = "not used: "  # what begins so is in every report
 _APART = 2.0  # times; so far apart are not the same requests
@@ -62,7 +63,11 @@ class Outside:
             known, of_no_use, said = by_operation.join(known, self.joined, c)
             unused += of_no_use
             notes += said
-        sources: list[Sequence[Latency]] = [one for one in self.sources if one]
+        if known.client_host is not None:
+            knob = "nfs.max_session_slots" if c.inflight.sessions else "sunrpc.tcp_max_slot_table_entries"
+            known = known.with_limit("slots", known.client_host.setting(knob), known.client_host.name)
+        sources: list[Sequence[Latency]] = [_of_ops(one, known, c, unused) for one in self.sources if one]
+        sources = [one for one in sources if one]
         states = [host for host in (known.server_host, known.client_host) if host is not None and host.sockets]
         if self.dated or self.intervals or states:
             from nfslat.evidence import dated  # noqa: PLC0415
@@ -75,9 +80,6 @@ class Outside:
         foreign = [one for one in sources if _is_foreign(one, c)]
         known = _with_latencies(known, [one for one in sources if one not in foreign], c)
         unused += _not_used(sources, foreign, known, c)
-        if known.client_host is not None:
-            knob = "nfs.max_session_slots" if c.inflight.sessions else "sunrpc.tcp_max_slot_table_entries"
-            known = known.with_limit("slots", known.client_host.setting(knob), known.client_host.name)
         if self.sessions is not None and not known.app_ms:
             per_s = rate_per_s(c, data_ops(c))
             if per_s:
@@ -224,7 +226,7 @@ def _with_latencies(known: Known, sources: Sequence[Sequence[Latency]], c: Analy
         # Reads and writes by themselves say more than both together.
         named = {op: found for op, found in by_op.items() if op in DATA_OPS} or by_op
         if named:
-            said = dict.fromkeys(one.source for found in named.values() for one in found)
+            said = dict.fromkeys(_name(one) for found in named.values() for one in found)
             known = known.having(name, {op: _mean_ms(found, c) for op, found in named.items()}, ", ".join(said))
     return known
 
@@ -234,6 +236,35 @@ def _by_mount(latencies: Sequence[Latency]) -> list[Sequence[Latency]]:
     if not any(one.layer == "client wire" for one in latencies):
         return [latencies]
     return [list(each) for _, each in groupby(latencies, key=lambda one: one.source)]
+
+
+def _of_ops(source: Sequence[Latency], known: Known, c: Analysis, unused: list[str]) -> Sequence[Latency]:
+    """Waits that are several ops in a row, as what each of these takes with its part of the time between them.
+
+    Where the client has one slot, they may be what it holds back, and stay as they are. Waits that are larger than an
+    op, and joined with none, are left out: how many of their ops were under way at once is not known.
+    """
+    has_one_slot = known.slots == 1 or any(one.limit == 1 for one in c.inflight.sessions if not one.callbacks)
+    waits = {f"{one.source}, {one.call}": one for one in known.calls}
+    kept = []
+    for one in source:
+        joined = waits.get(one.source) if one.layer == "application" else None
+        if joined is None and one.blocks and one.op in c.ops_of and not known.calls:
+            size = data_bytes(c, c.rows_of([one.op]))
+            if size and one.blocks * LEAST_BLOCK >= LEAST_IN_A_ROW * size:
+                unused.append(
+                    f"{one.source}: a wait of {one.blocks:.1f} blocks is several {one.op}s of {size / 1024:.3g} KB, "
+                    "and which of them were under way at once is not known: no wait is joined with operations"
+                )
+                continue
+        if joined is None or joined.pieces is None or not joined.pieces.is_in_a_row or has_one_slot:
+            kept.append(one)
+            continue
+        ops = joined.pieces.ops
+        count = None if one.count is None else round(one.count * ops)
+        wire_ms = (joined.network_ms + joined.server_ms) / ops
+        kept.append(dataclasses.replace(one, mean_ms=joined.total_ms / ops, wire_ms=wire_ms, count=count, ops=ops))
+    return kept
 
 
 def _of_these(source: Sequence[Latency], c: Analysis) -> list[Latency]:
@@ -275,6 +306,11 @@ def _not_used(
     if elsewhere and not any(one[0].server in servers for one in sources if one[0].server):
         unused.append(f"{', '.join(elsewhere)}: no mount of a server that is in the captures")
     return unused
+
+
+def _name(one: Latency) -> str:
+    """``10046 trace ora.trc, db file scattered read / 16.0``."""
+    return one.source if one.ops is None else f"{one.source} / {one.ops:.1f}"
 
 
 def _mean_ms(found: Sequence[Latency], c: Analysis) -> float:
