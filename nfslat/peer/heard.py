@@ -37,6 +37,7 @@ class Exchange(NamedTuple):
     is_stamped: bool  # else far's segments are in the order in which they arrived, with ticks that mean nothing
     tick_ns: int | None
     opened_ns: int | None  # from the SYN to its answer (or from that to the ACK of it, at the host that answered)
+    opened_at_ns: int | None  # when that answer came
 
     def heard_in(self, frame: I32) -> I64:
         """The row in `heard` of each frame; NULL where it is none of these."""
@@ -58,7 +59,7 @@ def exchange(rows: Segments, near: int) -> Exchange:
         rows = dataclasses.replace(rows, ts_val=np.zeros(len(rows), dtype=np.uint32))
     of_far, said, place = heard(rows, near)
     tick_ns = tick_of(of_far.t_ns, of_far.ticks) if is_stamped else None
-    return Exchange(rows.frame, place, of_far, said, is_stamped, tick_ns, _opened_ns(rows, near))
+    return Exchange(rows.frame, place, of_far, said, is_stamped, tick_ns, *_opened_ns(rows, near))
 
 
 def _is_stamped(rows: Segments, near: int) -> bool:
@@ -91,9 +92,12 @@ def tick_of(t_ns: I64, ticks: I64) -> int | None:
     return tick if abs(rate / tick - 1) < _NEAR_A_TICK else None
 
 
-def _opened_ns(rows: Segments, near: int) -> int | None:
+def _opened_ns(rows: Segments, near: int) -> tuple[int | None, int | None]:
     ours = np.flatnonzero((rows.marks & (SYN | BACK)) == SYN | near)
     if len(ours) != 1:  # of SYNs that were sent again nobody knows which was answered
-        return None
+        return None, None
     answers = np.flatnonzero(((rows.marks[ours[0] :] & BACK) != near) & (rows.ack[ours[0] :] >= 0)) + ours[0]
-    return int(rows.t_ns[answers[0]] - rows.t_ns[ours[0]]) if len(answers) else None
+    if not len(answers):
+        return None, None
+    at = int(rows.t_ns[answers[0]])
+    return at - int(rows.t_ns[ours[0]]), at
