@@ -59,7 +59,9 @@ def exchange(rows: Segments, near: int) -> Exchange:
         rows = dataclasses.replace(rows, ts_val=np.zeros(len(rows), dtype=np.uint32))
     of_far, said, place = heard(rows, near)
     tick_ns = tick_of(of_far.t_ns, of_far.ticks) if is_stamped else None
-    return Exchange(rows.frame, place, of_far, said, is_stamped, tick_ns, *_opened_ns(rows, near))
+    return Exchange(
+        rows.frame, place, of_far, said, is_stamped, tick_ns, _opened_ns(rows, near), _opened_at_ns(rows, near)
+    )
 
 
 def _is_stamped(rows: Segments, near: int) -> bool:
@@ -92,12 +94,20 @@ def tick_of(t_ns: I64, ticks: I64) -> int | None:
     return tick if abs(rate / tick - 1) < _NEAR_A_TICK else None
 
 
-def _opened_ns(rows: Segments, near: int) -> tuple[int | None, int | None]:
+def _opened_ns(rows: Segments, near: int) -> int | None:
+    sent, answered = _opening(rows, near)
+    return None if answered is None else int(rows.t_ns[answered] - rows.t_ns[sent])
+
+
+def _opened_at_ns(rows: Segments, near: int) -> int | None:
+    _, answered = _opening(rows, near)
+    return None if answered is None else int(rows.t_ns[answered])
+
+
+def _opening(rows: Segments, near: int) -> tuple[int, int | None]:
+    """Rows of the SYN of near and of its answer; None where there is none, or nobody knows to which it is."""
     ours = np.flatnonzero((rows.marks & (SYN | BACK)) == SYN | near)
     if len(ours) != 1:  # of SYNs that were sent again nobody knows which was answered
-        return None, None
+        return NULL, None
     answers = np.flatnonzero(((rows.marks[ours[0] :] & BACK) != near) & (rows.ack[ours[0] :] >= 0)) + ours[0]
-    if not len(answers):
-        return None, None
-    at = int(rows.t_ns[answers[0]])
-    return at - int(rows.t_ns[ours[0]]), at
+    return int(ours[0]), int(answers[0]) if len(answers) else None
