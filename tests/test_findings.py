@@ -30,8 +30,8 @@ from nfslat.answer.model import (
     Summary,
     Unanswered,
 )
+from nfslat.evidence.known import data_bytes
 from nfslat.evidence.records import Database, DatabaseTime, HostLoad, Mount, Setting, Snapshot, Xprt
-from nfslat.figures.findings import data_bytes
 from nfslat.findings.catalogue import CODES, ROWS
 from nfslat.findings.client import Slots, client_findings
 from nfslat.findings.clock import clock_findings
@@ -45,6 +45,7 @@ from nfslat.findings.facts import (
     Facts,
     Failing,
     HostPauses,
+    InPieces,
     InSeries,
     KeptAbove,
     LateCalls,
@@ -290,6 +291,9 @@ FAILING = Facts(
 WAITING = {"connections", "still", "calls", "side", "waiter", "other", "since", "waits_ms", "tries", "last_try_ms"}
 SHUT = replace(ABOVE, kept_above={Why.WINDOW: kept(7.9)})
 
+PIECES = Facts(
+    Layers(1.1, 0.2), in_pieces=InPieces("db file scattered read", 58, "READ", 16.0, 8192.0, 21.3, 3.2, 17.6, 0.03)
+)
 DATABASE = Facts(Layers(0.4, 0.1), database=Database(DatabaseTime(63_180.0, 11_877.84, 2891.32), "AWR report x", True))
 BUSY = Facts(Layers(0.4, 0.1), loads={"server": HostLoad("vmstat x", cpus=4, runnable=9.5, idle=0.01)})
 
@@ -366,6 +370,8 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
                       {"slots", "at_limit_share", "above_wire_ms"}, "nfs.max_session_slots"),
     "serial-calls": (SERIAL, client_findings, "client", None, "likely", {"calls", "wire_share", "files", "again"},
                      "how often the client asks"),
+    "serial-pieces": (PIECES, client_findings, "client", None, "certain",
+                      {"call", "calls", "ops", "op_ms", "call_ms", "above_wire_ms"}, "why the client sends the READs"),
     "database-no-wait": (DATABASE, database_findings, "client", None, "likely",
                          {"db_time_min", "no_wait_share", "cpu_share", "wait_share", "at_most", "of_these_captures"},
                          "run queue, paging"),

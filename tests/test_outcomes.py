@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from nfslat import api
 from nfslat.answer.model import Finding
 from nfslat.answer.outcomes import REASONS, SAYS, StatusRow
+from nfslat.cli import main as cli
 from nfslat.model.details import Failures, no_details
 from nfslat.model.protocol import NFS, NULL
 from nfslat.model.statuses import Says, says, status_name
@@ -447,6 +448,42 @@ def test_one_caller_who_asks_one_after_the_other_is_told_of(tmp_path: Path) -> N
     assert "less than 3 s before" in found.text
     assert report.figures.verdict is not None
     assert report.figures.verdict.cause != "serial-calls"
+
+
+@needs_native
+def test_calls_in_series_have_a_line_in_the_brief_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Questions that are not repeated are no sign of noac."""
+    for times, repeats in ((3, True), (1, False)):
+        (folder := tmp_path / str(times)).mkdir()
+        assert cli.main([str(path) for path in Listing(300 // times, times=times).write(folder)]) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        assert text.count("serial-calls, likely: one caller asks what ") == 1
+        assert "with 299 calls" in text
+        assert ("noac or a short actimeo" in text) == repeats
+
+
+@needs_native
+@pytest.mark.parametrize("sides", [("server", "client"), ("server",), ("client",)])
+def test_repeated_questions_of_one_caller_are_in_the_brief_report_of_either_capture(
+    capsys: pytest.CaptureFixture[str], sides: tuple[str, ...]
+) -> None:
+    """1,050 LOOKUPs, GETATTRs and ACCESSes in a row on 60 names."""
+    paths = [SHARED / "broken" / "public" / f"11_one_after_the_other_{side}.pcap.gz" for side in sides]
+    if not all(path.exists() for path in paths):
+        pytest.skip("the captures are not here")
+    assert cli.main([str(path) for path in paths]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "with 1,049 calls" in text
+    assert "869 of them repeat a question answered less than 3 s before: noac or a short actimeo" in text
+
+
+@needs_native
+def test_callers_side_by_side_have_no_such_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two at once, and one that thinks in between."""
+    for number, other in enumerate((Listing(100, times=3, callers=2), Listing(100, times=3, pause_ms=5))):
+        (folder := tmp_path / str(number)).mkdir()
+        assert cli.main([str(path) for path in other.write(folder)]) == 0
+        assert "serial-calls" not in capsys.readouterr().out
 
 
 @needs_native

@@ -100,7 +100,7 @@ def _as_one(tick_ns: int, durations_ns: I64, begins_ns: I64) -> float:
             means = np.bincount(group, weights=usual) / np.maximum(count, 1)
             between = float((count * (means - usual.mean()) ** 2).sum()) / (len(count) - 1)
             effects.append(between / spread)
-    return max(effects)
+    return float(max(effects))
 
 
 def at_the_latest(ops: Ops, tick: Tick, *, calls: bool) -> Ops:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nfslat.evidence.calls_join import Joined, join
-from nfslat.evidence.known import CallMeans
+from nfslat.evidence.known import CallMeans, Pieces
 from nfslat.evidence.oracle_files import calls_of
 from nfslat.evidence.oracle_trace import Wait
 from nfslat.evidence.strace import Call
-from nfslat.model.protocol import NULL
-from nfslat.model.tables import F64
+from nfslat.model.protocol import NULL, NULL32
+from nfslat.model.tables import F64, I64
 from nfslat.model.units import to_ms
 from nfslat.names.paths import paths_of_side
 from nfslat.results import Analysis
@@ -81,6 +81,7 @@ def of_calls(name: str, calls: Sequence[Call], c: Analysis, *, source: str = "st
                 network_ms=network,
                 server_ms=server,
                 after_ms=after,
+                pieces=_pieces(calls, joined, np.flatnonzero(rows & ~joined.cached), np.flatnonzero(kinds == kind), c),
             )
         )
     app_ms = {}
@@ -89,6 +90,31 @@ def of_calls(name: str, calls: Sequence[Call], c: Analysis, *, source: str = "st
         if op in c.ops_of and np.count_nonzero(alone) >= _NEARLY_ALL * c.ops_of[op]:
             app_ms[op] = float(to_ms(total[alone].mean()))
     return OfCalls(tuple(found), [_said(name, joined, used, total)], app_ms)
+
+
+_OPS = {"pread": "READ", "pwrite": "WRITE"}
+
+
+def _pieces(calls: Sequence[Call], joined: Joined, mine: I64, kind: I64, c: Analysis) -> Pieces | None:
+    """Of the calls `mine`, which are those with ops among all of the `kind`; None where they are few of these."""
+    op = _OPS.get(calls[int(kind[0])].name)
+    seen = int(np.count_nonzero(joined.seen[kind]))
+    if op is None or not len(mine) or len(mine) < _FEW * seen:
+        return None
+    ops = c.client.ops
+    asked_ns, busy_ns, gaps_ns, count, size = 0, 0, 0, 0, 0
+    for row in mine.tolist():
+        of_call = joined.ops[row]
+        begun, until = 0, 0
+        for begin, end in sorted((int(ops.t0[one]), int(ops.t3[one])) for one in of_call):
+            gaps_ns += max(begin - until, 0) if begun else 0
+            busy_ns += max(end - max(begin, until), 0)
+            asked_ns += end - begin
+            begun, until = 1, max(until, end)
+        count += len(of_call)
+        size += sum(int(ops.size[one]) for one in of_call if ops.size[one] != NULL32)
+    gaps = max(count - len(mine), 1)
+    return Pieces(op, count / len(mine), asked_ns / max(busy_ns, 1), size / count, float(to_ms(gaps_ns / gaps)))
 
 
 def _own_client(c: Analysis) -> bool:

@@ -34,7 +34,7 @@ def difference(before: Snapshot, after: Snapshot) -> Interval:
     latencies: list[Latency] = []
     resent: list[str] = []
     for mount in mounts:
-        found, said = _without_resent(mount)
+        found, said = without_resent(mount, f"mountstats {mount.path}")
         latencies += found
         resent += said
     if mounts and not latencies:
@@ -64,13 +64,13 @@ def _of_kernel(
     return span, load, kernel_counters.disks_of(grown)
 
 
-def _without_resent(mount: Mount) -> tuple[list[Latency], list[str]]:
+def without_resent(mount: Mount, source: str) -> tuple[list[Latency], list[str]]:
     """The latencies of a mount without the slot waits that resends make too long, and a note where calls were resent.
 
     Reads and writes together have no slot wait where either has none.
     """
     again = sum(max(stats.transmissions - stats.ops, 0) for stats in mount.ops.values())
-    found = mountstats.latencies(mount, f"mountstats {mount.path}")
+    found = mountstats.latencies(mount, source)
     if not again:
         return found, []
     left_out = [

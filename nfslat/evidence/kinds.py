@@ -60,8 +60,10 @@ KINDS = (
     Kind("rpc status", "nfsdctl status", "nfslat.evidence.nfsd_status"),
     Kind("ss", "ss -tin", "nfslat.evidence.sockets"),
     Kind("strace", "strace -ttt -T -yy", "nfslat.evidence.strace"),
-    Kind("bcc", "nfsslower, biolatency", "nfslat.evidence.bcc"),
+    Kind("bcc", "nfsslower, fsslower, biolatency", "nfslat.evidence.bcc"),
     Kind("folded stacks", "folded stacks", "nfslat.evidence.folded", Mark.MOST),
+    Kind("mountstats", "mountstats", "nfslat.evidence.mountstats_tool"),
+    Kind("nfsstat", "nfsstat", "nfslat.evidence.nfsstat"),
     Kind("nfsiostat", "nfsiostat", "nfslat.evidence.nfsiostat"),
     Kind("fio", "fio", "nfslat.evidence.fio"),
 )

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nfslat.errors import UsageError
-from nfslat.model.protocol import DATA_OPS
+from nfslat.model.blocks import each_block
+from nfslat.model.protocol import DATA_OPS, NULL32
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from nfslat.evidence.records import Database, HostLoad, Snapshot
 
 MOST_MS = 1e9  # eleven days; more is a slip
+LEAST_IN_A_ROW = 1.5  # ops of a call
+MOST_IN_A_ROW = 1.1  # of a call's ops in flight at once: a READ or two of a thousand may overlap
 _FEW = 2  # names that are printed; more are "all"
 
 
@@ -29,6 +32,21 @@ class Traced(NamedTuple):
     slot_wait_ns: I64  # before it was sent
     execute_ns: I64  # in the client's kernel, all of it
     thread_ns: I64  # in a thread of the server
+
+
+class Pieces(NamedTuple):
+    """The ops that each call of a kind was made of, means."""
+
+    op: str  # "READ", "WRITE"
+    ops: float  # of a call
+    at_once: float  # of its own in flight, over the time in which any is: 1 where each waits for the one before
+    size: float  # bytes
+    gap_ms: float  # from an answer to the next of its calls
+
+    @property
+    def is_in_a_row(self) -> bool:
+        """Is each sent as the answer to the one before has come?"""
+        return self.ops >= LEAST_IN_A_ROW and self.at_once <= MOST_IN_A_ROW
 
 
 @dataclass(frozen=True)
@@ -45,6 +63,7 @@ class CallMeans:
     network_ms: float
     server_ms: float
     after_ms: float  # between its ops, and behind the last
+    pieces: Pieces | None = None  # None: each call has one op, or too few calls are joined
 
 
 @dataclass(frozen=True)
@@ -165,6 +184,21 @@ def data_ops(c: Analysis) -> set[str]:
 def data_rows(c: Analysis) -> I64:
     """Rows of the matched ops of `data_ops`."""
     return c.rows_of(data_ops(c))
+
+
+def data_bytes(c: Analysis, rows: I64) -> float:
+    """Mean of what READs ask for and WRITEs send, as far as it was captured."""
+    wanted = np.array([label in DATA_OPS for label in op_labels(c.client.ops.kinds)], dtype=np.bool_)
+
+    def count_and_sum(at: slice) -> tuple[int, int]:
+        mine = rows[at]
+        sizes = c.client.ops.size[c.matched.client[mine[wanted[c.kind[mine]]]]]
+        sizes = sizes[sizes != NULL32]
+        return len(sizes), int(sizes.sum())
+
+    found = each_block(len(rows), count_and_sum)
+    count = sum(one for one, _ in found)
+    return sum(size for _, size in found) / count if count else 0.0
 
 
 def rate_per_s(c: Analysis, names: Collection[str]) -> float:

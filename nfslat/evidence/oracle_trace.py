@@ -157,6 +157,7 @@ def latencies(trace: Trace10046, name: str) -> tuple[Latency, ...]:
             source=f"10046 trace {name}, {event}",
             p99_ms=waits.p99_us / 1e3,
             max_ms=waits.max_us / 1e3,
+            blocks=waits.mean_blocks,
         )
         for event, waits, kind in sorted(files, key=lambda file: not file[2].blocking)
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nfslat.decode.capture import Bundle
 from nfslat.errors import InputError, UsageError
-from nfslat.evidence.known import Known, data_ops, rate_per_s
+from nfslat.evidence.known import LEAST_IN_A_ROW, Known, data_bytes, data_ops, data_rows, rate_per_s
 from nfslat.inflight.little import little_ms
 from nfslat.model.protocol import DATA_OPS
 from nfslat.model.tables import hosts
@@ -31,7 +31,9 @@ _FIELDS = (
     ("server thread", "thread_ms"),
     ("storage", "storage_ms"),
 )
+LEAST_BLOCK = 2048  # bytes of a block of a database
 _LAYERS = {layer for layer, _ in _FIELDS}
+NOT_USED = "not used: "  # what begins so is in every report
 _APART = 2.0  # times; so far apart are not the same requests
 
 
@@ -61,7 +63,11 @@ class Outside:
             known, of_no_use, said = by_operation.join(known, self.joined, c)
             unused += of_no_use
             notes += said
-        sources: list[Sequence[Latency]] = [one for one in self.sources if one]
+        if known.client_host is not None:
+            knob = "nfs.max_session_slots" if c.inflight.sessions else "sunrpc.tcp_max_slot_table_entries"
+            known = known.with_limit("slots", known.client_host.setting(knob), known.client_host.name)
+        sources: list[Sequence[Latency]] = [_of_ops(one, known, c, unused) for one in self.sources if one]
+        sources = [one for one in sources if one]
         states = [host for host in (known.server_host, known.client_host) if host is not None and host.sockets]
         if self.dated or self.intervals or states:
             from nfslat.evidence import dated  # noqa: PLC0415
@@ -72,25 +78,8 @@ class Outside:
             unused += found.unused
             notes += found.notes
         foreign = [one for one in sources if _is_foreign(one, c)]
-        unused += [
-            f"{one[0].source}: takes other times on the wire than the captures show, so it is of another time or host; "
-            "it is left out"
-            for one in foreign
-        ]
         known = _with_latencies(known, [one for one in sources if one not in foreign], c)
-        told = ", ".join(known.sources.values())
-        unused += [
-            f"{one[0].source}: not used: what it says is given already, or is of no operation of these captures"
-            for one in sources
-            if one not in foreign
-            # Mounts of other servers are many, and no news.
-            and not one[0].server
-            and one[0].source not in told
-            and {each.layer for each in one} & _LAYERS
-        ]
-        if known.client_host is not None:
-            knob = "nfs.max_session_slots" if c.inflight.sessions else "sunrpc.tcp_max_slot_table_entries"
-            known = known.with_limit("slots", known.client_host.setting(knob), known.client_host.name)
+        unused += _not_used(sources, foreign, known, c)
         if self.sessions is not None and not known.app_ms:
             per_s = rate_per_s(c, data_ops(c))
             if per_s:
@@ -100,7 +89,7 @@ class Outside:
                     f"the application's time is inferred from {self.sessions} sessions: it is too long if they are not "
                     "all waiting for an answer all the time"
                 )
-        return known, tuple(dict.fromkeys([*unused, *notes]))
+        return known, tuple(dict.fromkeys([*(f"{NOT_USED}{each}" for each in unused), *notes]))
 
 
 class Files(NamedTuple):
@@ -132,7 +121,7 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
             continue
         notes += [f"{found.name}: {note}" for note in found.notes]
         joined += [found] if by_operation.is_joined(found) else []
-        sources += [found.latencies] if by_operation.has_means(found) else []
+        sources += _by_mount(found.latencies) if by_operation.has_means(found) else []
     taken: dict[str, list[str]] = {}
     for side, paths in (("server", files.server_snapshots), ("client", files.client_snapshots)):
         recorded = [path for path in paths if recordings.is_recording(path)]
@@ -180,8 +169,7 @@ def _with_hosts(outside: Outside, server_host: _Host, client_host: _Host) -> Out
             unused.append(f"{client.name}: nothing of an NFS client in it that is of use here")
     if of_client is not None:
         notes += of_client.notes
-        by_mount = groupby(of_client.latencies, key=lambda one: one.source)
-        sources += [list(latencies) for _, latencies in by_mount]
+        sources += _by_mount(of_client.latencies)
     return dataclasses.replace(
         outside, given=known, sources=tuple(sources), intervals=intervals, unused=tuple(unused), notes=tuple(notes)
     )
@@ -226,36 +214,128 @@ def _with_latencies(known: Known, sources: Sequence[Sequence[Latency]], c: Analy
 
     A field that has values already is left as it is.
     """
-    servers = hosts(c.client.ops.connections)
+    kept = [_of_these(source, c) for source in sources]
     for layer, name in _FIELDS:
         by_op: dict[str, list[Latency]] = {}
-        for source in sources:
+        for source in kept:
             seen: set[str] = set()
             for one in source:
-                if one.layer == layer and one.op not in seen and (not one.server or one.server in servers):
+                if one.layer == layer and one.op not in seen:
                     seen.add(one.op)
                     by_op.setdefault(one.op, []).append(one)
         # Reads and writes by themselves say more than both together.
         named = {op: found for op, found in by_op.items() if op in DATA_OPS} or by_op
         if named:
-            said = dict.fromkeys(one.source for found in named.values() for one in found)
-            known = known.having(name, {op: _mean_ms(found) for op, found in named.items()}, ", ".join(said))
+            said = dict.fromkeys(_name(one) for found in named.values() for one in found)
+            known = known.having(name, {op: _mean_ms(found, c) for op, found in named.items()}, ", ".join(said))
     return known
 
 
-def _mean_ms(found: Sequence[Latency]) -> float:
+def _by_mount(latencies: Sequence[Latency]) -> list[Sequence[Latency]]:
+    """The latencies of each mount by themselves, where a file is of a client's mounts."""
+    if not any(one.layer == "client wire" for one in latencies):
+        return [latencies]
+    return [list(each) for _, each in groupby(latencies, key=lambda one: one.source)]
+
+
+def _of_ops(source: Sequence[Latency], known: Known, c: Analysis, unused: list[str]) -> Sequence[Latency]:
+    """Waits that are several ops in a row, as what each of these takes with its part of the time between them.
+
+    Where the client has one slot, they may be what it holds back, and stay as they are. Waits that are larger than an
+    op, and joined with none, are left out: how many of their ops were under way at once is not known.
+    """
+    has_one_slot = known.slots == 1 or any(one.limit == 1 for one in c.inflight.sessions if not one.callbacks)
+    waits = {f"{one.source}, {one.call}": one for one in known.calls}
+    kept = []
+    for one in source:
+        joined = waits.get(one.source) if one.layer == "application" else None
+        if joined is None and one.blocks and one.op in c.ops_of and not known.calls:
+            size = data_bytes(c, c.rows_of([one.op]))
+            if size and one.blocks * LEAST_BLOCK >= LEAST_IN_A_ROW * size:
+                unused.append(
+                    f"{one.source}: a wait of {one.blocks:.1f} blocks is several {one.op}s of {size / 1024:.3g} KB, "
+                    "and which of them were under way at once is not known: no wait is joined with operations"
+                )
+                continue
+        if joined is None or joined.pieces is None or not joined.pieces.is_in_a_row or has_one_slot:
+            kept.append(one)
+            continue
+        ops = joined.pieces.ops
+        count = None if one.count is None else round(one.count * ops)
+        wire_ms = (joined.network_ms + joined.server_ms) / ops
+        kept.append(dataclasses.replace(one, mean_ms=joined.total_ms / ops, wire_ms=wire_ms, count=count, ops=ops))
+    return kept
+
+
+def _of_these(source: Sequence[Latency], c: Analysis) -> list[Latency]:
+    """What is of operations of the captures, and of a mount of their server.
+
+    Reads and writes together count where those that the source names are in the captures, too.
+    """
+    servers = hosts(c.client.ops.connections)
+    here = c.ops_of.keys() & ({one.op for one in source}.intersection(DATA_OPS) or DATA_OPS)
+    return [
+        one
+        for one in source
+        if (one.op in c.ops_of or (not one.op and (bool(here) or one.layer == "storage")))
+        and (not one.server or one.server in servers)
+    ]
+
+
+def _not_used(
+    sources: Sequence[Sequence[Latency]], foreign: Sequence[Sequence[Latency]], known: Known, c: Analysis
+) -> list[str]:
+    """Why figures are of no use, for each source; mounts of other servers are many, and no news beside one of these."""
+    servers = hosts(c.client.ops.connections)
+    used = ", ".join(known.sources.values())
+    unused, elsewhere = [], []
+    for source in sources:
+        name = source[0].source
+        if any(one.source in used for one in source) or not {each.layer for each in source} & _LAYERS:
+            continue
+        if source in foreign:
+            why = "takes other times on the wire than the captures show, so it is of another time or host"
+            unused.append(f"{name}: {why}; it is left out")
+        elif source[0].server and source[0].server not in servers:
+            elsewhere.append(f"{name} of {source[0].server}")
+        elif not _of_these(source, c):
+            ops = " and ".join(dict.fromkeys(one.op for one in source if one.op)) or "reads and writes"
+            unused.append(f"{name}: what it says is of {ops}, and these captures have no such operations")
+        else:
+            unused.append(f"{name}: what it says is given already")
+    if elsewhere and not any(one[0].server in servers for one in sources if one[0].server):
+        unused.append(f"{', '.join(elsewhere)}: no mount of a server that is in the captures")
+    return unused
+
+
+def _name(one: Latency) -> str:
+    """``10046 trace ora.trc, db file scattered read / 16.0``."""
+    return one.source if one.ops is None else f"{one.source} / {one.ops:.1f}"
+
+
+def _mean_ms(found: Sequence[Latency], c: Analysis) -> float:
     """Over all requests; where a source does not tell how many there were, of the first alone."""
+    means = [one.mean_ms if one.wire_ms is None else one.mean_ms - one.wire_ms + _srt_ms(one.op, c) for one in found]
     counts = [one.count for one in found if one.count]
     if len(counts) < len(found):
-        return found[0].mean_ms
-    return sum(one.mean_ms * count for one, count in zip(found, counts, strict=True)) / sum(counts)
+        return means[0]
+    return sum(mean * count for mean, count in zip(means, counts, strict=True)) / sum(counts)
+
+
+def _srt_ms(op: str, c: Analysis) -> float:
+    """Mean of an operation on the client's wire; "": of reads and writes."""
+    rows = c.rows_of([op]) if op else data_rows(c)
+    return float(to_ms(c.client_srt_ns[rows].mean()))
 
 
 def _is_foreign(source: Sequence[Latency], c: Analysis) -> bool:
-    """Does a client's kernel say times from sending to answer that are not those on its wire?"""
-    for one in source:
-        if one.layer == "client wire" and one.op in DATA_OPS and one.op in c.ops_of:
-            srt_ms = float(to_ms(c.client_srt_ns[c.rows_of([one.op])].mean()))
-            if not srt_ms / _APART <= one.mean_ms <= srt_ms * _APART + 1:
-                return True
+    """Does a client's kernel say times from sending to answer that are not those on its wire?
+
+    Those of reads and writes tell; of other operations only where there are neither.
+    """
+    here = [one for one in source if one.layer == "client wire" and one.op in c.ops_of]
+    for one in [one for one in here if one.op in DATA_OPS] or here:
+        srt_ms = _srt_ms(one.op, c)
+        if not srt_ms / _APART <= one.mean_ms <= srt_ms * _APART + 1:
+            return True
     return False

@@ -27,6 +27,11 @@ class Latency:
     p99_ms: float | None = None  # None: not told. From a histogram it is the upper bound of the bucket
     max_ms: float | None = None
     server: str = ""  # of the mount (`Mount.server`); "": not told, or not of a mount
+    # Of `mean_ms`, on the wire at that time, where it is a mean over far more than the captures: what the layer adds to
+    # it counts, and the captures have their own time on the wire.
+    wire_ms: float | None = None
+    blocks: float | None = None  # of a database, for each wait; None: not told
+    ops: float | None = None  # of a wait of several ops in a row, of which this is the time of each
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from nfslat.answer import model
 from nfslat.answer.words import missing_ops
-from nfslat.evidence.known import Known, counts_of, rate_per_s
+from nfslat.evidence.known import Known, counts_of, data_bytes, rate_per_s
 from nfslat.figures.above import connecting_of, sent_anew, sessions_open, times_kept_above
 from nfslat.figures.charges import stalls_of
 from nfslat.figures.gains import with_gains
@@ -27,7 +27,7 @@ from nfslat.findings.coarse import bearable
 from nfslat.findings.connecting import connecting_findings
 from nfslat.findings.database import database_findings
 from nfslat.findings.diagnosis import Diagnosis
-from nfslat.findings.facts import UNSTABLE_WRITE, Connects, Facts, InSeries, Reconnects, Resent, moved_ms
+from nfslat.findings.facts import UNSTABLE_WRITE, Connects, Facts, InPieces, InSeries, Reconnects, Resent, moved_ms
 from nfslat.findings.failing import failing_findings
 from nfslat.findings.hanging import hang_findings
 from nfslat.findings.hosts import host_findings
@@ -42,14 +42,11 @@ from nfslat.findings.server import server_findings, with_window
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.inflight.serial import Serial
-from nfslat.model.blocks import each_block
-from nfslat.model.protocol import DATA_OPS, NULL32
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms, utc
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
 from nfslat.results import Analysis, Side
-from nfslat.select import op_labels
 from nfslat.wire.connecting import Fate, pauses_before_connecting
 from nfslat.wire.reconnects import sent_on_a_new_connection
 from nfslat.wire.timeouts import timeouts
@@ -222,6 +219,7 @@ def _facts(
         ),
         recoveries=_times_of(c.recoveries),
         in_series=_in_series(c.serial),
+        in_pieces=_in_pieces(known),
         late_stamps=any(own.is_late for own in c.own.values()),
         captured_within_ms=_captured_within_ms(c),
         ops=len(rows),
@@ -262,19 +260,15 @@ def _captured_within_ms(c: Analysis) -> float | None:
     return to_ms(within_ns) if is_prompt and within_ns < 2 * max(own.tick_ns for own in both) else None
 
 
-def data_bytes(c: Analysis, rows: I64) -> float:
-    """Mean of what READs ask for and WRITEs send, as far as it was captured."""
-    wanted = np.array([label in DATA_OPS for label in op_labels(c.client.ops.kinds)], dtype=np.bool_)
-
-    def count_and_sum(at: slice) -> tuple[int, int]:
-        mine = rows[at]
-        sizes = c.client.ops.size[c.matched.client[mine[wanted[c.kind[mine]]]]]
-        sizes = sizes[sizes != NULL32]
-        return len(sizes), int(sizes.sum())
-
-    found = each_block(len(rows), count_and_sum)
-    count = sum(one for one, _ in found)
-    return sum(size for _, size in found) / count if count else 0.0
+def _in_pieces(known: Known) -> InPieces | None:
+    found = [(one, one.pieces) for one in known.calls if one.pieces is not None and one.pieces.is_in_a_row]
+    if not found:
+        return None
+    call, pieces = max(found, key=lambda row: row[0].calls * row[0].total_ms)
+    return InPieces(
+        call.call, call.calls, pieces.op, pieces.ops, pieces.size,
+        call.total_ms, call.network_ms, call.server_ms, pieces.gap_ms,
+    )  # fmt: skip
 
 
 def _in_series(found: Serial | None) -> InSeries | None:

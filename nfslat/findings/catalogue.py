@@ -52,6 +52,8 @@ class Row:
     decided_by: tuple[Step, ...] = ()  # measurements that prove it, or refute it; the first is the next to be made
     event: str = ""  # what a chart marks of it (`nfslat.answer.pictures.Event`, and hangs and recoveries); "": nothing
     knob: str = ""  # what its advice is about; "": there is none
+    # Of little weight for any call, and yet what many look for: it has a line in the brief report.
+    in_brief: bool = False
     # The manual. `told` is where it is found, `certain` where its confidence is more than likely.
     means: str
     told: str
@@ -804,6 +806,7 @@ ROWS = (
         title="One caller asks about files one after the other",
         headline="One caller asks about files one after the other",
         knob="how often the client asks",
+        in_brief=True,
         means="A program looks at many files, as ls -l, find and backups do, and sends each call as the answer before "
         "has come. It takes the number of calls times their response time, and no call is slow.",
         told="100 or more calls (GETATTR, ACCESS, LOOKUP, READLINK, READDIR, READDIRPLUS) in rows of 20 and more, each "
@@ -813,6 +816,25 @@ ROWS = (
         refuted="Nobody waits for that program.",
         do="Let the client keep attributes (actimeo, no noac), list with READDIRPLUS, or look in parallel; a shorter "
         "round trip helps as much.",
+    ),
+    Row(
+        code="serial-pieces",
+        layer="client",
+        title="A call of the application is several operations, one after the other",
+        headline="A {call} takes {call_ms} ms, because it is {sum}",
+        uncounted="Nothing queues for a slot: at once, they would take little more than one of them.",
+        knob="why the client sends the operations of a call one after the other",
+        means="The application waits for one call, of several blocks, and its client's kernel makes several operations "
+        "of it, each sent as the answer to the one before has come. The call takes the sum of their response times; "
+        "the slots are free.",
+        told="Calls or waits that are joined with their operations (a 10046 trace or strace as --evidence): 1.5 "
+        "operations or more a call, hardly ever two of a call in flight at once, and half of the call's time on the "
+        "wire. Of little weight below 3 operations a call. Where the session has one slot, or the client says that it "
+        "has one, they may be what it holds back, and there is no such finding.",
+        certain="Always: each call is joined with its own operations.",
+        refuted="The client's mountstats count a wait for slots (avg queue) as long as the call.",
+        do="A larger rsize or wsize, if it is what splits the calls; Direct NFS for Oracle; a newer kernel. If the "
+        "response time of each is long, that of the server or of the network counts as many times.",
     ),
     Row(
         code="above-wire",

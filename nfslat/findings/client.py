@@ -20,6 +20,8 @@ _WAITS = 0.3  # of the time above the wire: so much of it the client's own figur
 _ASKED_AGAIN = 0.3  # of calls in series
 _PER_LISTING = 10  # calls about files that a READDIR listed
 _HIDDEN = 0.25  # of the ops not in the captures: no level in flight says anything (as in `inflight.slots`)
+_LEAST_PIECES = 3.0  # operations of a call: two are soon done
+_ON_WIRE = 0.5  # of a call: so much its operations take, and not what keeps them
 _KEPT = {
     Why.HOST_PAUSE: "the client did not run for a while",
     Why.NO_CONNECTION: "the client had no connection for a while",
@@ -103,11 +105,36 @@ class Serial(Evidence):
     listings: int  # READDIRs whose replies hold no attributes
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Pieces(Evidence):
+    """Of serial-pieces."""
+
+    call: str  # of the application, or its wait
+    calls: int
+    op: str
+    ops: float  # of each call
+    size_bytes: float  # of each of them
+    call_ms: float
+    op_ms: float  # of each of them, on the wire
+    network_ms: float  # of a call, all its operations together
+    server_ms: float
+    above_wire_ms: float  # before, between and behind them
+
+    @property
+    def sum(self) -> str:
+        """``16.0 READs of 8 KB in a row, 1.30 ms each: 17.6 in the server, 3.20 in the network, 0.56 above ...``."""
+        size = f"{self.size_bytes / 1024:.3g} KB" if self.size_bytes >= 1024 else f"{self.size_bytes:.0f} bytes"
+        return (
+            f"{self.ops:.1f} {self.op}s of {size} in a row, {ms(self.op_ms)} ms each: {ms(self.server_ms)} in the "
+            f"server, {ms(self.network_ms)} in the network, {ms(self.above_wire_ms)} above the wire"
+        )
+
+
 def client_findings(facts: Facts) -> list[Diagnosis]:
     """In no order."""
     slots = _slots(facts)
     above = None if slots is not None and slots.share else _above(facts)
-    return [one for one in (slots, above, _serial(facts)) if one is not None]
+    return [one for one in (slots, above, _pieces(facts), _serial(facts)) if one is not None]
 
 
 def _serial(f: Facts) -> Diagnosis | None:
@@ -145,12 +172,54 @@ def _serial(f: Facts) -> Diagnosis | None:
         advice=LookAt(
             knob="how often the client asks",
             how=(
-                "# on the client: mount options (noac, actimeo, lookupcache, nordirplus): grep nfs /proc/mounts",
+                "grep nfs /proc/mounts",
+                "# on the client: mount options (noac, actimeo, lookupcache, nordirplus)",
                 "# the program: does it stat every file (ls -l, find, backup), and could it do so in parallel?",
             ),
         ),
     )
     return replace(found, severity="info")
+
+
+def _pieces(f: Facts) -> Diagnosis | None:
+    """A call of the application that is several operations, each sent as the answer to the one before has come."""
+    p = f.in_pieces
+    if p is None or p.network_ms + p.server_ms < _ON_WIRE * p.total_ms:
+        return None
+    on_wire_ms = p.network_ms + p.server_ms
+    evidence = Pieces(
+        call=p.call,
+        calls=p.calls,
+        op=p.op,
+        ops=p.ops,
+        size_bytes=p.size,
+        call_ms=p.total_ms,
+        op_ms=on_wire_ms / p.ops,
+        network_ms=p.network_ms,
+        server_ms=p.server_ms,
+        above_wire_ms=p.total_ms - on_wire_ms,
+    )
+    found = diagnosis(
+        "serial-pieces",
+        "client",
+        f"a {p.call} takes {ms(p.total_ms)} ms, because it is {evidence.sum}; each is sent {ms(p.gap_ms)} ms after the "
+        f"answer to the one before, so that none of them waits for a slot ({p.calls:,} calls, joined with their "
+        "operations)",
+        share=None,
+        confidence="certain",
+        evidence=evidence,
+        advice=LookAt(
+            knob=f"why the client sends the {p.op}s of a call one after the other",
+            how=(
+                "grep -E 'rsize|wsize' /proc/mounts",
+                "# an rsize (wsize) below what the application asks for splits each call: mount with a larger one",
+                "# Oracle: Direct NFS (dNFS) sends the parts of a multi-block read at once, and larger ones",
+                "# uname -r: older kernels send what readv asks for, with direct I/O, one buffer after the other",
+            ),
+            verify=f"fewer or larger {p.op}s for each call, or several in flight at once",
+        ),
+    )
+    return found if p.ops >= _LEAST_PIECES else replace(found, severity="info")
 
 
 def _slots(f: Facts) -> Diagnosis | None:

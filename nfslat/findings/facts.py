@@ -192,6 +192,20 @@ class InSeries(NamedTuple):
     listings: int  # READDIRs whose replies hold no attributes
 
 
+class InPieces(NamedTuple):
+    """Calls of the application, or its waits, that are several operations in a row; means."""
+
+    call: str  # "db file scattered read", "pread"
+    calls: int
+    op: str
+    ops: float  # of a call
+    size: float  # bytes of each of them
+    total_ms: float
+    network_ms: float  # of all its ops
+    server_ms: float
+    gap_ms: float  # from an answer to the next of its calls
+
+
 @dataclass(frozen=True)
 class Stalls:
     """What TCP and the path made of the time, by (part, cause): mean ms over the same ops as the facts' `mean`."""
@@ -279,6 +293,7 @@ class Facts:
     hangs: Sequence[Hang] = ()  # those that hang still first, and the longest of each
     in_series: InSeries | None = None  # where they are half of all response times
     tick_ms: float | None = None  # of stamps that bear no more than means; None: they bear all
+    in_pieces: InPieces | None = None  # of the kind of call that is most of the time in such
     late_stamps: bool = False  # one-way figures are off by them
     captured_within_ms: float | None = None  # what either host sends, by its TCP's clock; None: later, or not known
     ops: int = 0  # that `mean` is over

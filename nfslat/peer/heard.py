@@ -37,6 +37,7 @@ class Exchange(NamedTuple):
     is_stamped: bool  # else far's segments are in the order in which they arrived, with ticks that mean nothing
     tick_ns: int | None
     opened_ns: int | None  # from the SYN to its answer (or from that to the ACK of it, at the host that answered)
+    opened_at_ns: int | None  # when that answer came
 
     def heard_in(self, frame: I32) -> I64:
         """The row in `heard` of each frame; NULL where it is none of these."""
@@ -58,7 +59,9 @@ def exchange(rows: Segments, near: int) -> Exchange:
         rows = dataclasses.replace(rows, ts_val=np.zeros(len(rows), dtype=np.uint32))
     of_far, said, place = heard(rows, near)
     tick_ns = tick_of(of_far.t_ns, of_far.ticks) if is_stamped else None
-    return Exchange(rows.frame, place, of_far, said, is_stamped, tick_ns, _opened_ns(rows, near))
+    return Exchange(
+        rows.frame, place, of_far, said, is_stamped, tick_ns, _opened_ns(rows, near), _opened_at_ns(rows, near)
+    )
 
 
 def _is_stamped(rows: Segments, near: int) -> bool:
@@ -92,8 +95,19 @@ def tick_of(t_ns: I64, ticks: I64) -> int | None:
 
 
 def _opened_ns(rows: Segments, near: int) -> int | None:
+    sent, answered = _opening(rows, near)
+    return None if answered is None else int(rows.t_ns[answered] - rows.t_ns[sent])
+
+
+def _opened_at_ns(rows: Segments, near: int) -> int | None:
+    _, answered = _opening(rows, near)
+    return None if answered is None else int(rows.t_ns[answered])
+
+
+def _opening(rows: Segments, near: int) -> tuple[int, int | None]:
+    """Rows of the SYN of near and of its answer; None where there is none, or nobody knows to which it is."""
     ours = np.flatnonzero((rows.marks & (SYN | BACK)) == SYN | near)
     if len(ours) != 1:  # of SYNs that were sent again nobody knows which was answered
-        return None
+        return NULL, None
     answers = np.flatnonzero(((rows.marks[ours[0] :] & BACK) != near) & (rows.ack[ours[0] :] >= 0)) + ours[0]
-    return int(rows.t_ns[answers[0]] - rows.t_ns[ours[0]]) if len(answers) else None
+    return int(ours[0]), int(answers[0]) if len(answers) else None

@@ -202,6 +202,7 @@ class _Both(NamedTuple):
     clock: FarClock | None
     trip: RoundTrip
     waits: Waits | None  # without a clock
+    is_alone: bool = False  # the capture has no other conversation with ops
 
     @property
     def tick_ns(self) -> int:
@@ -211,7 +212,9 @@ class _Both(NamedTuple):
 def _peer(both: _Both, ops: Ops, rows: I64, near: str) -> Peer:
     """`rows`: the ops of the connection. They tell what messages wait where neither a clock nor ACKs do."""
     if both.clock is not None:
-        return Peer.of(both.exchange, both.clock.departures(), both.trip, None)
+        return Peer.of(
+            both.exchange, both.clock.departures(), both.trip, None, is_alone=both.is_alone and near == "client"
+        )
     known = both.waits
     if known is None and near == "client":
         once = rows[ops.transmissions[rows] == 1]
@@ -251,7 +254,8 @@ def _peers(ops: Ops, rows: I64, talks: list[Segments], call: _Groups, reply: _Gr
             if clock is not None and told is None:
                 # So few say nothing of what the path adds; what was shortest may have waited, too.
                 shown = shown._replace(is_bare=False)
-            found.append(_Both(both, clock, shown, None if clock is not None else told))
+            alone = len(direction) == 1
+            found.append(_Both(both, clock, shown, None if clock is not None else told, alone))
         for one, made in zip(conversations, found, strict=True):
             peers[one] = made if made.clock or made.waits else _by_others(made, found)
     return peers

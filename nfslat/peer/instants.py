@@ -29,6 +29,11 @@ from nfslat.peer.path import NEAR, TIMER_NS, RoundTrip, Waits
 
 _MSS = 1448  # of Ethernet with time stamps; a super packet holds many segments
 _FULL = 2  # segments that are acknowledged at once
+# Of calls whose replies alone acknowledge them: how many tell, of all; soon after the handshake, and how many of these;
+# how much longer than the handshake they take, and how much they vary where no line of a fixed rate makes them slow.
+_ENOUGH_ALONE, _NEARLY_ALL, _FIRST, _SOON_NS = 50, 0.95, 5, 1_000_000_000
+_TIMES_SLOWER, _VARIES, _MOST_TICKS = 10, 0.1, 2
+_SYN_BYTES, _HEADERS = 74, 66  # on Ethernet with time stamps
 _STEP_NS = 512.0  # of times since 1970 float64 has no finer ones than 256
 _SET_BACK_NS = 10_000_000  # no packets are out of order by that much in a capture
 
@@ -85,6 +90,16 @@ def in_sequence(parts: Sequence[Between], frames: Sequence[I32]) -> list[Between
     ]
 
 
+class _Alone(NamedTuple):
+    """Messages of near: the earliest that far can have had them, when what acknowledges them left, and their bytes;
+    `by_reply`: that came with data, or after a timer's time."""
+
+    low: F64
+    left: F64
+    size: I64
+    by_reply: Bool
+
+
 @dataclass(frozen=True)
 class Peer:
     """What one connection tells of far."""
@@ -94,12 +109,21 @@ class Peer:
     trip: RoundTrip
     waits: Waits | None  # what messages wait on the path, where no clock says it
     queued: Between  # for each segment of far: when it left
+    is_alone: bool = False  # near sends calls, far the replies, and neither has another conversation in the capture
 
     @classmethod
-    def of(cls, exchange: Exchange, departures: Departures | None, trip: RoundTrip, waits: Waits | None) -> Peer:
+    def of(
+        cls,
+        exchange: Exchange,
+        departures: Departures | None,
+        trip: RoundTrip,
+        waits: Waits | None,
+        *,
+        is_alone: bool = False,
+    ) -> Peer:
         """With the departures of each segment, as they are most likely."""
         left = _left(exchange, departures, waits).not_before(_could_be_sent(exchange, trip.ns))
-        return cls(exchange, departures, trip, waits, left)
+        return cls(exchange, departures, trip, waits, left, is_alone)
 
     @property
     def round_trip_ns(self) -> float:
@@ -191,6 +215,9 @@ class Peer:
         at = np.where(first > 0, np.fmin(np.fmax(at, queued.at[before]), high), at)
         if self.departures is not None:
             is_usual_known = np.count_nonzero(quick) >= NEAR
+            if not is_usual_known and self.is_alone:
+                alone = _Alone(low, left, news, told & ~quick & ~prompt)
+                high = np.fmin(high, np.fmax(at, low + self._way_ns(alone, sent_ns, before)))
             return Between(low, at, high, 2 * first), np.where(quick | prompt | is_usual_known, at, high) - low
         again_ns = np.where(np.isfinite(again), low - sent_ns - self.round_trip_ns, 0.0)
         return self._by_acks_alone(Between(low, at, high, 2 * first), quick, prompt, again_ns)
@@ -209,6 +236,39 @@ class Peer:
             high = np.where(quick | prompt, high, np.fmin(high, usual))
         doubt += np.maximum(again_ns, 0) + (0.0 if self.trip.is_bare else self.trip.ns)
         return had._replace(high=high), doubt
+
+    def _way_ns(self, calls: _Alone, sent_ns: I64, before: I64) -> F64:
+        """How long calls whose replies alone acknowledge them can have been on their way, beyond the shortest; infinite
+        where nothing bounds that.
+
+        The handshake shows the path when the first calls go out. Where these take as long as the others do, what is
+        slow was there when the path was seen to be quick, and no queue of other traffic. Nor is it one of their own,
+        where each is sent with nothing else under way, nor a line that is slow: that would take an equal time for equal
+        calls, no more for one than the quickest of them takes, and for a SYN its part of that.
+        """
+        unbounded = np.full(len(calls.low), np.inf)
+        heard, said, opened = self.exchange.heard, self.exchange.said, self.exchange.opened_ns
+        if opened is None or self.exchange.opened_at_ns is None or self.departures is None or said.again.any():
+            return unbounded
+        begun = first_sent(said, np.where(before >= 0, heard.ack[before], 0) + 1)
+        free = np.where(before >= 0, heard.t_ns[before], NULL)
+        mine = np.flatnonzero(calls.by_reply & (calls.left > calls.low) & ((begun >= free) | (heard.ack[before] == 0)))
+        queued = heard.t_ns - self.departures.earliest > _MOST_TICKS * self.departures.tick_ns
+        if len(mine) < max(_ENOUGH_ALONE, _NEARLY_ALL * len(calls.low)) or np.mean(queued) > 1 - _NEARLY_ALL:
+            return unbounded
+        took = (calls.left - calls.low)[mine]
+        first = mine[np.argsort(sent_ns[mine], kind="stable")[:_FIRST]]
+        is_soon = bool((sent_ns[first] - self.exchange.opened_at_ns <= _SOON_NS).all())
+        slow = float(np.median((calls.left - calls.low)[first]))
+        low, middle, high = np.quantile(took, (0.1, 0.5, 0.9))
+        if not is_soon or slow < took.mean() / 2 or middle < _TIMES_SLOWER * opened or high - low < _VARIES * middle:
+            return unbounded
+        size = calls.size[mine]
+        by_size = np.argsort(size, kind="stable")
+        quickest = np.minimum.accumulate(took[by_size][::-1])[::-1]  # of calls as large or larger
+        of_size = quickest[np.searchsorted(size[by_size], size)]
+        unbounded[mine] = np.fmin(of_size, (size + _HEADERS) * (opened / _SYN_BYTES))
+        return unbounded
 
     @staticmethod
     def _usual_delay(at: F64, delay: F64) -> F64:

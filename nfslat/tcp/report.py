@@ -82,6 +82,7 @@ def make(
         rank = (row not in pairs, -sum(cost.ms for cost in costs[row]), -int(packets[row]), row)
         # What the others shared goes at once: together it is as large as the trace, or larger.
         best = sorted([*best, _Known(rank, row, sight, costs[row])], key=lambda one: one.rank)[:top]
+    costliest = [one.row for one in best]
     details: list[model.Detail] = []
     for _, row, sight, costs_of in best:
         shared, talk = sight.main, sight.talk
@@ -114,6 +115,11 @@ def make(
         notes.append(
             f"conversations that may hang and were not examined because there are too many: {hanging.left_out:,}"
         )
+    if trace is not None:
+        notes += trace_notes(trace)
+        if all(one.sqlnet_trace is None for one in details):
+            others = [row for row in order[:_CLOSELY] if row not in costliest]
+            notes.insert(0, _not_compared(first, others if stream is None else None))
     return model.Report(
         schema=model.SCHEMA,
         nfslat=tool,
@@ -123,7 +129,7 @@ def make(
         details=tuple(details),
         multipath=_multipath(first),
         hangs=hanging.all,
-        notes=(*notes, *(trace_notes(trace) if trace is not None else ())),
+        notes=tuple(notes),
     )
 
 
@@ -283,6 +289,17 @@ def _notes(traces: Sequence[Trace], both: Both | None, found: int, closely: int)
         if both.theta is not None and not both.theta.clock.fits:
             notes.append("no difference of the two clocks explains the packets: one-way delays are left out")
     return notes
+
+
+def _not_compared(trace: Trace, others: Sequence[int] | None) -> str:
+    """Why a SQL*Net trace stands beside no conversation; `others` are not shown in full (None: were not read)."""
+    text = "the SQL*Net trace is not used: no conversation that is shown in full has TNS packets (SQL*Net)"
+    if others is None:
+        return f"{text}; without --stream others are looked at, too"
+    row = next((row for row in others if sqlnet.find(alone(trace, row).talk) is not None), None)
+    if row is not None:
+        return f"{text}, but conversation {row} has: --stream {row}"
+    return f"{text}, nor has any other that was looked at: it is of other connections, or they are encrypted"
 
 
 def _uncaptured(trace: Trace) -> str:

@@ -240,3 +240,95 @@ def _few() -> Ops:
     from queues import ops, simulate
 
     return ops(simulate(threads=2, count=50, workers=2), "client")
+
+
+# --- Waits of several operations --------------------------------------------------------------------------------------
+
+
+def _in_pieces(*, at_once: int, sessions: int = 1, before_us: float = 20, op_us: float = 1300) -> tuple[Made, Any]:
+    """40 waits of 16 blocks for each session: 16 READs of 8 KB, so many of a wait in flight at once."""
+    made = Made()
+    waits = []
+    for session in range(sessions):
+        at = 137.0 * session
+        for number in range(40):
+            block, free, end = 1000 + 16 * (number + 100 * session), [at + before_us] * at_once, at
+            for piece in range(16):
+                slot = min(range(at_once), key=lambda one: free[one])
+                begin = free[slot] + (30 if piece >= at_once else 0)
+                free[slot] = end = begin + op_us * (1 + 0.02 * (piece % 3))
+                offset = (block + piece) * 8192
+                made.op(begin, end, lambda xid, o=offset: read(xid, o, 8192, _FHS[4]))
+            end = max(free) + 20
+            made.calls.append(Call("pread", "", 0, 0, int(at) * 1000, int(end) * 1000))
+            made.truth.append(set())
+            waits.append((_EVENTS[1], 4, block, 16))
+            at = end + 400
+    return made, waits
+
+
+def _judged(
+    made: Made, waits: Any, folder: Path, capsys: pytest.CaptureFixture[str], sides: slice = slice(None)
+) -> dict[str, Any]:
+    captures = captures_of(made, folder)
+    (trace := folder / "ora_1.trc").write_text(_trace(made, waits, _start_us(made, ops_of(captures[1]))))
+    return _report(capsys, captures[sides], "--evidence", str(trace))
+
+
+@pytest.mark.parametrize("sessions", [1, 6])
+def test_a_wait_that_is_reads_in_a_row_is_their_sum(
+    sessions: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """16 READs of 1.3 ms are 21 ms on the wire: nothing queues for a slot, whoever else works beside."""
+    found = _judged(*_in_pieces(at_once=1, sessions=sessions), tmp_path, capsys)
+    assert found["verdict"]["cause"] == "serial-pieces"
+    assert "A db file scattered read takes 21." in found["verdict"]["text"]
+    assert "16.0 READs of 8 KB in a row, 1.3" in found["verdict"]["text"]
+    assert not [one for one in found["findings"] if "slots" in one["code"]]
+    rows = {row["layer"]: row["ms"] for row in found["stack"] if row["op"] == "READ"}
+    assert rows["application"] == pytest.approx(1.35, abs=0.03)
+    assert rows["above the wire"] < 0.05
+
+
+def test_reads_of_a_wait_that_go_out_two_at_once_still_wait_for_slots(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each next one leaves as a reply frees a slot."""
+    found = _judged(*_in_pieces(at_once=2), tmp_path, capsys)
+    codes = [one["code"] for one in found["findings"]]
+    assert "client-slots" in codes
+    assert "serial-pieces" not in codes
+    assert found["verdict"]["cause"] == "client-slots"
+
+
+def test_a_wait_much_longer_than_its_reads_is_above_the_wire(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """60 ms pass before the first of 16 READs is sent, with nothing in flight: no slot, and no sum of READs."""
+    found = _judged(*_in_pieces(at_once=1, before_us=60_000), tmp_path, capsys)
+    codes = [one["code"] for one in found["findings"]]
+    assert "above-wire" in codes
+    assert not {"client-slots", "serial-pieces"} & set(codes)
+
+
+def test_slow_reads_in_a_row_are_the_servers_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """20 ms each in the server: its storage leads, and that there are 16 in a row is said besides."""
+    found = _judged(*_in_pieces(at_once=1, op_us=20_000), tmp_path, capsys)
+    assert found["verdict"]["cause"] == "server-storage"
+    assert "16.0 READs of 8 KB in a row" in found["verdict"]["text"]
+
+
+def test_waits_of_several_reads_that_are_joined_with_none_are_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of another clock, and of other blocks: not 20 ms above the wire, and the reason."""
+    made, waits = _in_pieces(at_once=1)
+    captures = captures_of(made, tmp_path)
+    text = _trace(made, [(event, file, block + 10**6, blocks) for event, file, block, blocks in waits], 7 * 10**12)
+    (trace := tmp_path / "ora_1.trc").write_text(text)
+    found = _report(capsys, captures, "--evidence", str(trace))
+    assert any(
+        one.startswith("not used: ") and "a wait of 16.0 blocks is several READs of 8 KB" in one
+        for one in found["evidence"]
+    )
+    assert not [one for one in found["findings"] if "slots" in one["code"]]

@@ -13,8 +13,11 @@ from captures import SHARED, needs_native
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from queue_captures import write_captures
+from queues import MS, simulate
 from timeline import Timeline
 
+from nfslat.cli import main as cli
 from nfslat.decode import native
 from nfslat.decode.tools import find_tools
 from nfslat.errors import InputError
@@ -407,3 +410,19 @@ def test_what_is_no_trace_is_one_line() -> None:
     """The comparison needs sizes."""
     with pytest.raises(InputError, match="without sizes"):
         sqlnet_trace.parse(["hello"])
+
+
+def test_a_trace_for_a_capture_without_tns_is_said_not_to_be_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """NFS in the capture, and a SQL*Net trace beside it: the reason, and what the trace itself says."""
+    traffic = simulate(threads=4, workers=4, slots=4, count=50, law="constant", mean_ns={"READ": MS},
+                       mix={"READ": 1.0}, jitter_ns=0, seed=5)  # fmt: skip
+    capture = write_captures(traffic, tmp_path)[0]
+    (trace := tmp_path / "sqlnet.trc").write_text("nsopen: tdu=32767, sdu=8192\nnspsend: 231 bytes to transport\n")
+    assert cli.main(["transport", str(capture), "--sqlnet-trace", str(trace)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "the SQL*Net trace is not used: no conversation that is shown in full has TNS packets" in text
+    assert "of other connections, or they are encrypted" in text
+    assert cli.main(["transport", str(capture)]) == 0
+    assert "SQL*Net" not in capsys.readouterr().out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nfslat.answer.model import Finding, NextStep, Report
+from nfslat.findings.catalogue import row as row_of
 from nfslat.report.blocks import Block, Cell, Command, Gap, Item, Label, Prose, Table, Title
 from nfslat.report.sections.findings import LAYERS, explains
 from nfslat.report.sections.tables import op_label, raw_section, stack_cells
@@ -18,6 +19,16 @@ _LABEL = 8  # columns of "check   "
 def causes_section(report: Report) -> Iterator[Block]:
     """The causes that matter, each with what to set or to look at, how, and how to check it."""
     matter = [one for one in report.findings if one.layer in LAYERS and one.severity == "warning"]
+    yield from _causes(matter, report)
+    light = [one for one in report.findings if one.severity != "warning" and row_of(one.code).in_brief]
+    if light:
+        yield Title("Also seen")
+    for one in light:
+        # Its last part is what holds always.
+        yield Item(f"{one.code}, {one.confidence}: {_sentence(one.text.rpartition('; ')[0])}", style=one.layer)
+
+
+def _causes(matter: list[Finding], report: Report) -> Iterator[Block]:
     if not matter:
         return
     lead = None if report.verdict is None else report.verdict.cause
@@ -139,8 +150,11 @@ def trust_section(report: Report) -> Iterator[Block]:
         yield Item(f"{_sentence(text)}{code}", style="accent")
     if len(notes) > _NOTES:
         yield Item(f"and {len(notes) - _NOTES} more (--sections audit)", style="accent")
-    for text in report.evidence[:1]:
-        more = f"; and {len(report.evidence) - 1} more" if len(report.evidence) > 1 else ""
+    # What was given in vain is never left out.
+    shown = [text for text in report.evidence if text.startswith("not used: ")] or report.evidence[:1]
+    for text in shown:
+        left = len(report.evidence) - len(shown)
+        more = f"; and {left} more" if left and text is shown[-1] else ""
         yield Item(f"evidence: {_sentence(text)}{more} (--sections evidence)", style="accent")
 
 
