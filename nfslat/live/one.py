@@ -42,7 +42,7 @@ class WatchOne(Watched):
     def _read(self) -> Window | None:
         (windows,) = self._windows.values()
         while not windows.is_ready():
-            self._idle()
+            pass
         return next(windows, None)
 
     def _stretch(self, window: Window) -> Stretch:

@@ -17,7 +17,7 @@ from nfslat import __version__, pipeline
 from nfslat.answer.model import Report, Tool
 from nfslat.decode.capture import Source
 from nfslat.decode.tools import Tools
-from nfslat.decode.windows import Windows
+from nfslat.decode.windows import Window, Windows
 from nfslat.errors import InputError
 from nfslat.evidence.known import Known
 from nfslat.kernels.memory import give_back
@@ -34,7 +34,6 @@ LEAD_NS = 2 * NS_PER_S  # packets before a moment began
 PACKETS_BEHIND_NS = 2 * NS_PER_S  # what was called in a stretch has its reply by then, or is slow
 _RENEWAL_NS = NS_PER_S  # after which both decoders are replaced: neither has read so far
 _MOST_EARLIER_NS = 60 * NS_PER_S  # packets begin, for the sake of a slow operation
-_FIRST_PACKET_NS = 3 * NS_PER_S  # after the time that it is of: later than that earlier ones are missing
 
 
 @dataclass(frozen=True)
@@ -97,6 +96,22 @@ class Stretch:
         )
 
 
+class _HoldingWindows(Windows):
+    """Windows of a capture whose newest packets are held."""
+
+    first_ns: int | None = None  # of the first packet of all
+    idle: Callable[[], None]  # is called while nothing comes
+
+    def is_ready(self) -> bool:
+        self.idle()
+        return super().is_ready()
+
+    def __next__(self) -> Window:
+        window = super().__next__()
+        self.first_ns = window.decoded.first_ns if self.first_ns is None else self.first_ns
+        return window
+
+
 class Watched(ABC):
     """What is read: an iterator over stretches, which holds some of them in memory, never all, and the newest packets.
     What it handed out is the caller's."""
@@ -114,11 +129,14 @@ class Watched(ABC):
         """Reading begins at once. `width_ns`: of a stretch; `keep_ns`: so far a report goes back at most; `ring_bytes`:
         of packets that are held. `idle` is called while nothing comes."""
         each = ring_bytes // len(sources)
-        self._windows = {name: Windows(source, tools, width_ns, ring_bytes=each) for name, source in sources.items()}
-        self._width_ns, self._keep_ns, self._idle = width_ns, keep_ns, idle
+        self._windows = {
+            side: _HoldingWindows(source, tools, width_ns, ring_bytes=each) for side, source in sources.items()
+        }
+        for windows in self._windows.values():
+            windows.idle = idle
+        self._width_ns, self._keep_ns = width_ns, keep_ns
         self._later_ns = 0  # about so much later the client's clock is than the server's
         self._theta_ns: int | None = None  # as a stretch told it last
-        self._begin_ns: dict[str, int] = {}  # of the first stretch, on the clock of each capture
         self._is_renewing = False
         self.span_ns: tuple[int, int] | None = None  # what a report is on, client's clock; None: nothing has ended
 
@@ -133,7 +151,6 @@ class Watched(ABC):
             self._is_renewing = False
             for stretch in self._until_renewal():
                 begin_ns, end_ns = stretch.pair.begin_ns, stretch.pair.end_ns
-                self._begin_ns = self._begin_ns or {side: begin_ns - self._clock_of(side)[0] for side in self._windows}
                 first_ns = begin_ns if self.span_ns is None else min(self.span_ns[0], begin_ns)
                 self.span_ns = max(first_ns, end_ns - self._keep_ns), end_ns
                 yield stretch
@@ -181,9 +198,9 @@ class Watched(ABC):
             begin_ns = span_ns[0] - later_ns
             written = windows.write_packets(path, (begin_ns, span_ns[1] - later_ns), -theta_ns, side)
             packets[path] = written.packets
-            is_late = written.first_ns > max(begin_ns, self._begin_ns.get(side, 0)) + _FIRST_PACKET_NS
-            # Where an older one is held, none that is newer was dropped, and there was a pause.
-            if is_late and not windows.write_packets(Path(os.devnull), (0, begin_ns), 0, side).packets:
+            is_first = windows.first_ns is None or written.first_ns <= windows.first_ns
+            # Where an older one is held, none that is newer was dropped.
+            if not is_first and not windows.write_packets(Path(os.devnull), (0, begin_ns), 0, side).packets:
                 missing_to_ns.append(written.first_ns + later_ns)
         is_on_one_clock = len(packets) == 1 or self._theta_ns is not None
         return Captures(packets, max(missing_to_ns, default=None), is_on_one_clock)
@@ -202,7 +219,7 @@ class Watch(Watched):
     """Two captures, "server" and "client"."""
 
     def _until_renewal(self) -> Iterator[Stretch]:
-        sides = {name: _Gapped(windows, self._idle) for name, windows in self._windows.items()}
+        sides = {name: Gapped(windows) for name, windows in self._windows.items()}
         gaps = {name: side.gaps for name, side in sides.items()}
         for pair in pairs(sides["server"], sides["client"], SRT):
             if pair.is_rest and not len(pair.client.ops):
@@ -224,18 +241,6 @@ class Watch(Watched):
         """With some seconds before and behind it; and without these, of which a short moment is too small a part."""
         slowest_ns = slowest_op_ns(report)
         return [(begin_ns - LEAD_NS - slowest_ns, end_ns + PACKETS_BEHIND_NS), (begin_ns - slowest_ns, end_ns)]
-
-
-class _Gapped(Gapped):
-    """The same, and while nothing comes something else is done."""
-
-    def __init__(self, windows: Windows, idle: Callable[[], None]) -> None:
-        super().__init__(windows)
-        self._idle = idle
-
-    def is_ready(self) -> bool:
-        self._idle()
-        return super().is_ready()
 
 
 def report_of(c: Analysis) -> Report:
