@@ -110,9 +110,9 @@ def opened(
 ) -> Kept:
     """Reading begins. `tell` has a line for the user. `client`: which one it is, where there are several; `wait` is
     called while nothing comes."""
+    from nfslat.live.commands import Command
     from nfslat.live.moments import Moments
     from nfslat.live.one import WatchOne
-    from nfslat.live.told import Command
     from nfslat.live.watch import Watch
     from nfslat.model.units import NS_PER_S
 
@@ -178,7 +178,7 @@ def _write(options: argparse.Namespace, watch: Watched, baseline: Baseline | Non
     if options.html is None and options.json_report is None:
         return
     report = watch.report()
-    report = report if baseline is None else baseline.told(report)
+    report = report if baseline is None else baseline.noted(report)
     with output(options.json_report, Kind.JSON, options.captures, overwrite=options.overwrite) as out:
         if out is not None:
             report.write_json(out)

@@ -28,23 +28,21 @@ class Lasting:
         """It has begun when it was there for `for_ns` without a break."""
         self._what, self._for_ns = what, for_ns
         self.event: Event | None = None  # as long as it lasts
-        self._since: tuple[int, int] | None = None  # of stretches in a row that show it, before it has begun
+        self._since_ns: int | None = None  # when the first of stretches in a row began that show it
         self._without = 0
 
-    def began(self, pair: Pair, *, holds: bool) -> bool:
-        """Has it begun with this stretch?"""
+    def began(self, pair: Pair, *, holds: bool) -> Event | None:
+        """What has begun, with this stretch."""
         if not holds:
-            self._since = None
-            return False
-        self._since = (self._since or (pair.begin_ns, 0))[0], pair.end_ns
-        begin_ns = self._since[0]
-        if self.event is not None:
-            self.event, self._without = Event(self._what, self.event.begin_ns, pair.end_ns), 0
-            return False
-        if pair.end_ns - begin_ns < self._for_ns:
-            return False
-        self.event, self._without = Event(self._what, begin_ns, pair.end_ns), 0
-        return True
+            self._since_ns = None
+            return None
+        self._since_ns = pair.begin_ns if self._since_ns is None else self._since_ns
+        self._without = 0
+        is_new = self.event is None
+        begin_ns = self._since_ns if self.event is None else self.event.begin_ns
+        if not is_new or pair.end_ns - begin_ns >= self._for_ns:
+            self.event = Event(self._what, begin_ns, pair.end_ns)
+        return self.event if is_new else None
 
     def ended(self, *, holds: bool, may_go_on: bool = False) -> Event | None:
         """What has ended, with this stretch; not with one in which it may go on."""
@@ -67,13 +65,13 @@ class Course:
 
     def is_news(self, row: Row) -> bool:
         """Does a stretch name a cause that does not last yet, or an event, each of which is one by itself?"""
-        cause = _cause_of(row)
+        cause = row.named
         return cause is not None and (not self._lasts(cause) or _event_of(row) in _EVENTS)
 
     def is_mixed(self, row: Row) -> bool:
         """Does it name a cause for the first time while another one lasts? That one may end in it, and what is left of
         it and what came after it may look like anything. An event is seen by itself, whatever else there is."""
-        cause = _cause_of(row)
+        cause = row.named
         if cause is None or self._lasts(cause) or cause == self._before or _event_of(row) in _EVENTS:
             return False
         return any(named.lasting.event is not None for named in self._causes.values())
@@ -82,15 +80,15 @@ class Course:
         """What began with a stretch, and what ended."""
         if not row.ops or row.gap is not None:
             return [], []
-        now, is_mixed, is_over = _cause_of(row), self.is_mixed(row), _ends_in(row.cause, report)
+        now, is_mixed, is_over = row.named, self.is_mixed(row), _ends_in(row.cause, report)
         self._before = now
         if now is not None:
             self._causes.setdefault(now, _Named(Lasting(now))).see(row, report)
         began, ended = [], []
         for cause, named in list(self._causes.items()):
             is_named = cause == now
-            if named.lasting.began(pair, holds=is_named and not is_mixed) and named.lasting.event is not None:
-                began.append(named.lasting.event)
+            event = named.lasting.began(pair, holds=is_named and not is_mixed)
+            began += [] if event is None else [event]
             over = named.lasting.ended(holds=is_named and not is_over, may_go_on=named.may_go_on(row, report))
             if over is not None:
                 ended.append(over)
@@ -100,12 +98,6 @@ class Course:
     def _lasts(self, cause: str) -> bool:
         named = self._causes.get(cause)
         return named is not None and named.lasting.event is not None
-
-
-def _cause_of(row: Row) -> str | None:
-    """What a stretch names."""
-    is_judged = row.ops > 0 and row.gap is None
-    return row.cause if is_judged and row.outcome == "fault" and row.confidence != "low" else None
 
 
 def _ends_in(cause: str | None, report: Report | None) -> bool:
@@ -180,7 +172,7 @@ def held_against_packets(stretch: Stretch, watch: Watched) -> Stretch:
         if row.outcome != "fault" and (on_packets.from_ns or 0) > pair.begin_ns:
             continue
         tried.append(dataclasses.replace(stretch, row=row, on_packets=on_packets))
-        if _cause_of(row) == own.cause:
+        if row.named == own.cause:
             return tried[-1]
     return tried[0] if tried else stretch
 
@@ -189,14 +181,8 @@ def _answered(row: Row, report: Report) -> Row:
     """A row of a fault, with what the report on packets says of that."""
     verdict = report.verdict
     if verdict is not None and verdict.outcome == "fault":
-        return dataclasses.replace(
-            row,
-            outcome=verdict.outcome,
-            layer=verdict.layer,
-            cause=verdict.cause,
-            confidence=verdict.confidence,
-            text=verdict.text,
-        )
+        return row.judged(verdict)
     other = "no verdict follows" if verdict is None else lowered(verdict.text)
-    text = f"By itself this stretch says: {lowered(row.text)} With the packets before and behind it: {other}"
-    return dataclasses.replace(row, outcome="undecided", layer=None, cause=None, confidence="low", text=text)
+    return row.undecided(
+        f"By itself this stretch says: {lowered(row.text)} With the packets before and behind it: {other}"
+    )

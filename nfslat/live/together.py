@@ -58,7 +58,7 @@ def whole_of(rows: Sequence[Row]) -> Whole:
     """Of one stretch of time."""
     rows = sorted(rows, key=_time_ms, reverse=True)
     all_ms, matched = sum(map(_time_ms, rows)), sum(row.matched for row in rows)
-    faults = [row for row in rows if row.outcome == "fault" and row.confidence != "low"]
+    faults = [row for row in rows if row.named is not None]
     cause = faults[0].cause if faults else None
     with_it = [row for row in faults if row.cause == cause]
     clear_ms = sum(_time_ms(row) for row in rows if row.outcome == "no-fault")

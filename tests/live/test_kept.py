@@ -24,7 +24,7 @@ from nfslat.answer import model
 from nfslat.cli.main import main
 from nfslat.decode.workspace import open_workspace
 from nfslat.errors import InputError
-from nfslat.live.told import Command
+from nfslat.live.commands import Command
 from nfslat.live.watch import Watch
 from nfslat.model.units import NS_PER_S, iso
 
@@ -133,10 +133,10 @@ def test_a_command_that_hangs_is_ended() -> None:
     command = Command("sleep 600 & sleep 600", most_s=0.3)
     begun = time.monotonic()
     for _ in range(5):
-        command.tell("{}")
+        command.run("{}")
     assert time.monotonic() - begun < 0.3
     command.end()
-    said = list(command.said())
+    said = list(command.lines())
     assert said.count("--exec: ended after 0.3 s without an answer") == 4
     assert said.count("--exec: not run: 4 of it are running") == 1
 
@@ -146,11 +146,11 @@ def test_what_a_command_is_told_is_no_command(tmp_path: Path) -> None:
     got, made = tmp_path / "got", tmp_path / "made"
     command = Command(f"cat >{got}; exit 3")
     text = f'"; touch {made}; $(touch {made}) `touch {made}`'
-    command.tell(text)
+    command.run(text)
     command.end()
     assert got.read_text() == text
     assert not made.exists()
-    assert list(command.said()) == ["--exec: exit status 3"]
+    assert list(command.lines()) == ["--exec: exit status 3"]
 
 
 def test_at_the_end_and_against_a_baseline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

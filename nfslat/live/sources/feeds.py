@@ -69,18 +69,14 @@ class View:
             gap = _gap_in(feed, stretch.pair.begin_ns - later_ns, stretch.pair.end_ns - later_ns)
             if gap is not None:
                 why = gap.why.rstrip(".")
-                text = f"A time without packets of {feed.name}: {why}. Nothing is judged."
-                row = dataclasses.replace(
-                    row, outcome="undecided", layer=None, cause=None, confidence="low", gap=side, text=text
-                )
-                return dataclasses.replace(stretch, row=row, report=None)
+                row = row.undecided(f"A time without packets of {feed.name}: {why}. Nothing is judged.")
+                return dataclasses.replace(stretch, row=dataclasses.replace(row, gap=side), report=None)
         share, most = max(((share, side) for side, share in lacks.items()), default=(0.0, ""))
         if share > _MOST_DROPPED and row.outcome == "no-fault":
-            text = (
+            row = row.undecided(
                 f"The kernel of {self._feeds[most].name} dropped {share:.0%} of the packets: what they would show is "
                 "not known. The others show no fault."
             )
-            row = dataclasses.replace(row, outcome="undecided", confidence="low", text=text)
         return dataclasses.replace(stretch, row=row)
 
     def _lacks(self, feed: Feed, dropped: int, side: str) -> float:
