@@ -148,7 +148,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     from nfslat.kernels.compiled import refuse_without
     from nfslat.live.course import followed
     from nfslat.live.lag import timed
-    from nfslat.live.text import Lines, ManyLines, words_of
+    from nfslat.live.text import Lines, words_of
     from nfslat.live.together import Together, Whole
     from nfslat.live.turns import Turns
 
@@ -157,7 +157,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     screen = _screen(options, out)
     asked = live_moments.asked(options)
     metrics = _metrics(options, clients)
-    lines = ManyLines(width, clients) if clients else Lines(width)
+    lines = Lines(width, clients)
     together, turns = Together(clients), Turns()
 
     def say(some: Iterator[str]) -> None:
@@ -238,12 +238,12 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
             )
             stack.callback(one.watch.close)
             kept.append(one)
-            return handed_on(followed(timed(map(view.told, one.watch)), asked.baseline, one.watch), one.moments)
+            return handed_on(followed(timed(map(view.judged, one.watch)), asked.baseline, one.watch), one.moments)
 
         all_stretches = [watched(view) for view in feeds.views]
         live_moments.on_signal(options, kept)
         try:
-            if screen is not None and isinstance(lines, Lines):
+            if screen is not None:
                 (stretches,) = all_stretches
                 _show(screen(counted(stretches, lines), feeds.views[0].name, kept[0].ask), feeds, left)
             elif clients:

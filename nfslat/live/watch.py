@@ -45,12 +45,12 @@ class Event:
     end_ns: int
 
     def as_dict(self) -> dict[str, str]:
-        """For JSON."""
+        """The event for JSON."""
         return {"what": self.what, "begin": iso(self.begin_ns), "end": iso(self.end_ns)}
 
     @property
     def seconds(self) -> float:
-        """How long it lasted."""
+        """How long it lasted, in seconds."""
         return (self.end_ns - self.begin_ns) / NS_PER_S
 
 
@@ -83,14 +83,14 @@ class Stretch:
         return self.report if self.on_packets is None else self.on_packets.report
 
     def as_json(self) -> str:
-        """A line of JSON."""
+        """It as a line of JSON."""
         return json.dumps(
             {
                 "schema": SCHEMA,
                 **dataclasses.asdict(self.row),
                 "is_new": self.is_new,
-                "began": [one.as_dict() for one in self.began],
-                "ended": [one.as_dict() for one in self.ended],
+                "began": [event.as_dict() for event in self.began],
+                "ended": [event.as_dict() for event in self.ended],
             },
             allow_nan=False,
         )
@@ -164,7 +164,7 @@ class Watched(ABC):
         """Each stretch, as long as numbers of connections mean the same."""
 
     def renew(self) -> None:
-        """All that is known of connections is begun anew, as soon as all captures can."""
+        """Begin anew all that is known of connections, as soon as all captures can."""
         sides = [(windows, self._clock_of(side)[0]) for side, windows in self._windows.items()]
         newest_ns = [ns + later_ns for windows, later_ns in sides if (ns := windows.newest_ns) is not None]
         if self._is_renewing or len(newest_ns) < len(sides):
