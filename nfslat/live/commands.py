@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from queue import SimpleQueue
 from threading import Thread
 
-_MOST_S = 60.0
-_MOST_AT_ONCE = 4
+_MOST_SECONDS = 60.0
+_MOST_RUNNING = 4
 _STANDARD_ERROR = 2
 
 
 class Command:
     """Runs it in the user's shell, for each event once; what it prints goes to standard error."""
 
-    def __init__(self, command: str, most_s: float = _MOST_S) -> None:
+    def __init__(self, command: str, most_s: float = _MOST_SECONDS) -> None:
         """After `most_s` it is ended."""
         self._command, self._most_s = command, most_s
         self._lines: SimpleQueue[str] = SimpleQueue()
@@ -26,8 +26,8 @@ class Command:
     def run(self, text: str) -> None:
         """Run it with this on its standard input; returns at once."""
         self._threads = [thread for thread in self._threads if thread.is_alive()]
-        if len(self._threads) >= _MOST_AT_ONCE:
-            self._lines.put(f"--exec: not run: {_MOST_AT_ONCE} of it are running")
+        if len(self._threads) >= _MOST_RUNNING:
+            self._lines.put(f"--exec: not run: {_MOST_RUNNING} of it are running")
             return
         self._threads.append(Thread(target=lambda: self._lines.put(self._ran(text)), daemon=True))
         self._threads[-1].start()
@@ -38,7 +38,7 @@ class Command:
             yield self._lines.get()
 
     def end(self) -> None:
-        """Those that run are waited for, as long as they may take."""
+        """Wait for those that run, as long as they may take."""
         for thread in self._threads:
             thread.join(self._most_s + 1)
 

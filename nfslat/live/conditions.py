@@ -77,7 +77,7 @@ class Clause:
 
 @dataclass(frozen=True)
 class Condition:
-    """All clauses, for so long without a break."""
+    """Clauses that are met together, for so long without a break."""
 
     text: str
     clauses: tuple[Clause, ...]
@@ -173,9 +173,9 @@ class _Parser:
 def _tokens(text: str) -> Iterator[tuple[str, str, str]]:
     at, text = 0, text.rstrip()
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        token = _TOKEN.match(text, at)
+        if token is None:
             raise UsageError(f"--when {text}: what is {text[at:].split()[0]}?")
-        at = found.end()
-        kind = str(found.lastgroup if found.lastgroup != "unit" else "number")
-        yield kind, found[kind], found["unit"] or ""
+        at = token.end()
+        kind = str(token.lastgroup if token.lastgroup != "unit" else "number")
+        yield kind, token[kind], token["unit"] or ""

@@ -18,7 +18,7 @@ class Lag:
         self._now_s, self._end_ns, self._least_s = now_s, 0, float("inf")
 
     def of(self, end_ns: int) -> float:
-        """That of a stretch that comes now, in s."""
+        """How far a stretch is behind that comes now, in s."""
         late_s = self._now_s() - end_ns / NS_PER_S
         is_set_back = end_ns < self._end_ns  # the clock of the capture
         self._end_ns, self._least_s = end_ns, late_s if is_set_back else min(self._least_s, late_s)

@@ -52,13 +52,13 @@ class Slow:
 
     @property
     def text(self) -> str:
-        """In a line."""
+        """The operation in a line."""
         network_ms = self.client_ms - self.server_ms
         return f"{clock(self.at)} {self.op}: {ms(self.client_ms, 3)} ms, net {ms(network_ms, 3)}"
 
 
 def slowest_of(c: Analysis) -> list[Slow]:
-    """Of a stretch, the slowest first."""
+    """The slowest operations of a stretch, the slowest first."""
     labels = op_labels(c.client.ops.kinds)
     return [
         Slow(
@@ -151,7 +151,7 @@ class Screen(App[None]):
         self._asking: threading.Thread | None = None
 
     def compose(self) -> ComposeResult:
-        """From the top."""
+        """Its parts from the top."""
         yield Static(id="title")
         yield Static(id="answer", markup=False)
         yield Layers(self.rows)
@@ -163,7 +163,7 @@ class Screen(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin to ask."""
+        """Begin to ask for stretches."""
         self.query_one("#began").border_title = "began and ended"
         self.query_one("#slowest").border_title = "slowest operations"
         self._draw()
@@ -195,7 +195,7 @@ class Screen(App[None]):
     def add(self, row: Row, slow: list[Slow]) -> None:
         """One more stretch; paused, it is seen later."""
         self.rows.append(row)
-        self.slowest = sorted([*self.slowest, *slow], key=lambda one: -one.client_ms)[:_SLOWEST_OPS]
+        self.slowest = sorted([*self.slowest, *slow], key=lambda slow: -slow.client_ms)[:_SLOWEST_OPS]
         answer = answer_of(row)
         if self.runs and self.runs[-1].answer == answer:
             self.runs[-1].end = row.end
@@ -223,7 +223,7 @@ class Screen(App[None]):
         self.query_one("#rows", Static).update(self._lines())
         began = [f"{run.span} {run.answer}" for run in reversed(self.runs)]
         self.query_one("#began", Static).update("\n".join(began))
-        self.query_one("#slowest", Static).update("\n".join(one.text for one in self.slowest))
+        self.query_one("#slowest", Static).update("\n".join(slow.text for slow in self.slowest))
 
     def _lines(self) -> Text:
         """As nfslat live prints them, the last one first."""
@@ -237,7 +237,7 @@ class Screen(App[None]):
     def _flight(self, row: Row | None) -> Text:
         """Operations in flight at the server, over time."""
         width = max(self.size.width - _AXIS - len(" 1,000.0 (most 1,000.0)"), 1)
-        levels = [one.in_flight or 0.0 for one in list(self.rows)[-width:]]
+        levels = [row.in_flight or 0.0 for row in list(self.rows)[-width:]]
         most = max(levels, default=0.0)
         text = Text(f"{'in flight':>{_AXIS - 1}} ")
         text.append("".join(_EIGHTHS[round(level / most * 8) if most else 0] for level in levels), "cyan")

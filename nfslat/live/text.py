@@ -36,7 +36,7 @@ class Run:
 
     @property
     def span(self) -> str:
-        """From when to when."""
+        """It in words, from when to when."""
         return f"{clock(self.begin)} to {clock(self.end)}"
 
 
@@ -152,7 +152,7 @@ def words_of(whole: Whole) -> str:
 
 
 def _sentences(stretch: Stretch) -> int:
-    """Of the verdict, those up to its cause: what may keep requests from the wire is said in front of that."""
+    """Sentences of the verdict up to its cause: what may keep requests from the wire is said in front of that."""
     verdict = None if stretch.answer is None else stretch.answer.verdict
     return 1 if verdict is None or verdict.share is None or not {*verdict.also[:1]} & {*SLOT_CODES} else 2
 
