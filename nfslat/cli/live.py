@@ -17,9 +17,9 @@ from nfslat.errors import UsageError
 
 if TYPE_CHECKING:
     from nfslat.live.metrics import Metrics
-    from nfslat.live.moments import Moments
     from nfslat.live.screen import Screen
     from nfslat.live.sources.feeds import Feeds, View
+    from nfslat.live.together import Whole
     from nfslat.live.watch import Stretch
 
 DESCRIPTION = """What happens, stretch by stretch, while both captures are being made, or in
@@ -144,117 +144,144 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     live_hosts.refuse(options)
     if not live_hosts.are_hosts(options) and not options.captures:
         raise UsageError("live takes captures, SERVER and CLIENT, or one of either host; none given")
-    from nfslat.decode.workspace import open_workspace
     from nfslat.kernels.compiled import refuse_without
-    from nfslat.live.course import followed
-    from nfslat.live.lag import timed
-    from nfslat.live.text import Lines, ManyLines, words_of
-    from nfslat.live.together import Together, Whole
     from nfslat.live.turns import Turns
 
     refuse_without("captures are read in stretches by the native decoder")
     clients = live_hosts.several(options)
     screen = _screen(options, out)
     asked = live_moments.asked(options)
-    metrics = _metrics(options, clients)
-    lines = ManyLines(width, clients) if clients else Lines(width)
-    together, turns = Together(clients), Turns()
-
-    def say(some: Iterator[str]) -> None:
-        if options.json != "-":
-            out.writelines(f"{line}\n" for line in some)
-            out.flush()
-
-    def note(text: str) -> None:
-        if options.json == "-":
-            sys.stderr.write(f"nfslat: {text}\n")
-        say(lines.note(text))
-
-    tried = _Tried(note)
-
-    def add_json(line: str) -> None:
-        def add(to: TextIO) -> None:
-            to.write(line + "\n")
-            to.flush()
-
-        if json_out is not None:
-            tried(f"--json {options.json}", functools.partial(add, json_out))
-
-    def handed_on(stretches: Iterator[Stretch], moments: Moments) -> Iterator[Stretch]:
-        for stretch in stretches:
-            if metrics is not None:
-                metrics.add(stretch.row, stretch.analysis)
-                if options.metrics is not None:
-                    tried(f"--metrics {options.metrics}", functools.partial(metrics.write, options.metrics))
-            add_json(stretch.as_json())
-            yield stretch
-            moments.add(stretch)
-            del stretch  # before the next one is made
-
-    def whole(some: list[Whole]) -> None:
-        for one in some:
-            say(lines.note(words_of(one)))
-            add_json(one.as_json())
-
-    def printed(stretches: Iterator[Stretch]) -> None:
-        for stretch in stretches:
-            say(lines.of(stretch))
-            if clients:
-                whole(together.add(stretch.row))
-            del stretch
-            if clients:
-                turns.wait()  # or all rows of a file would come in front of those of the next one
-
-    left = threading.Event()
+    output = _Output(options, out, json_out, clients, width)
+    turns, left = Turns(), threading.Event()
 
     def leave() -> None:
         if left.is_set():
             raise SystemExit  # of the thread that asks for stretches
 
-    def counted(stretches: Iterator[Stretch], lines: Lines) -> Iterator[Stretch]:
-        for stretch in stretches:
-            lines.add(stretch.row)
-            yield stretch
-            del stretch
-            leave()
-
-    def end() -> None:
-        whole(together.end())
-        say(lines.end())
-        for one in kept:
-            one.end()
+    def in_turn(stretches: Iterator[Stretch]) -> None:
+        for _ in output.printed(stretches):
+            turns.wait()  # or all rows of a file would come in front of those of the next one
 
     with live_hosts.opened(options) as feeds, contextlib.ExitStack() as stack:
-        kept: list[live_moments.Kept] = []
+        tell = output.note if screen is None else feeds.speaker
+        wait = turns.wait if clients else leave if screen is not None else None
+        opened = [_opened(asked, view, tell, wait, stack) for view in feeds.views]
+        iterators = [output.handed_on(view, each, asked) for view, each in zip(feeds.views, opened, strict=True)]
+        live_moments.on_signal(options, opened)
 
-        def watched(view: View) -> Iterator[Stretch]:
-            work = stack.enter_context(open_workspace(view.paths, engine="native", quiet=True))
-            tell: Callable[[str], None] = feeds.speaker if screen is not None else note
-            if view.client is not None:
-                tell = _named(tell, view.client)
-            wait = turns.wait if clients else leave if screen is not None else None
-            one = live_moments.opened(
-                asked, view.named(work.sources), work.engine.tools, tell, client=view.client, wait=wait
-            )
-            stack.callback(one.watch.close)
-            kept.append(one)
-            return handed_on(followed(timed(map(view.told, one.watch)), asked.baseline, one.watch), one.moments)
+        def end() -> None:
+            output.end()
+            for each in opened:
+                each.end()
 
-        all_stretches = [watched(view) for view in feeds.views]
-        live_moments.on_signal(options, kept)
         try:
-            if screen is not None and isinstance(lines, Lines):
-                (stretches,) = all_stretches
-                _show(screen(counted(stretches, lines), feeds.views[0].name, kept[0].ask), feeds, left)
+            if screen is not None:
+                counted = output.counted(iterators[0], leave)
+                _show(screen(counted, feeds.views[0].name, opened[0].ask), feeds, left)
             elif clients:
-                turns.run([functools.partial(printed, one) for one in all_stretches])
+                turns.run([functools.partial(in_turn, stretches) for stretches in iterators])
             else:
-                printed(all_stretches[0])
+                for _ in output.printed(iterators[0]):
+                    pass
         except KeyboardInterrupt:  # as captures that are being made are left
             end()
             raise
         end()
     return 0
+
+
+def _opened(
+    asked: live_moments.Asked,
+    view: View,
+    tell: Callable[[str], None],
+    wait: Callable[[], None] | None,
+    stack: contextlib.ExitStack,
+) -> live_moments.Kept:
+    """What is read of a view, as long as the stack has not ended."""
+    from nfslat.decode.workspace import open_workspace
+
+    work = stack.enter_context(open_workspace(view.paths, engine="native", quiet=True))
+    tell = tell if view.client is None else _named(tell, view.client)
+    opened = live_moments.opened(asked, view.named(work.sources), work.engine.tools, tell, view.client, wait)
+    stack.callback(opened.watch.close)
+    return opened
+
+
+class _Output:
+    """Where lines, JSON and metrics of a run go."""
+
+    def __init__(
+        self, options: argparse.Namespace, out: TextIO, json_out: TextIO | None, clients: Sequence[str], width: int
+    ) -> None:
+        from nfslat.live.text import Lines
+        from nfslat.live.together import Together
+
+        self._options, self._out, self._json_out = options, out, json_out
+        self._metrics = _metrics(options, clients)
+        self._lines, self._tried = Lines(width, clients), _Tried(self.note)
+        self._together = Together(clients) if clients else None
+
+    def _say(self, lines: Iterator[str]) -> None:
+        if self._options.json != "-":
+            self._out.writelines(f"{line}\n" for line in lines)
+            self._out.flush()
+
+    def note(self, text: str) -> None:
+        """Something between two rows."""
+        if self._options.json == "-":
+            sys.stderr.write(f"nfslat: {text}\n")
+        self._say(self._lines.note(text))
+
+    def _add_json(self, line: str) -> None:
+        def add(to: TextIO) -> None:
+            to.write(line + "\n")
+            to.flush()
+
+        if self._json_out is not None:
+            self._tried(f"--json {self._options.json}", functools.partial(add, self._json_out))
+
+    def handed_on(self, view: View, opened: live_moments.Kept, asked: live_moments.Asked) -> Iterator[Stretch]:
+        """The stretches of a view, with what they show together, as metrics and JSON, and to its moments."""
+        from nfslat.live.course import followed
+        from nfslat.live.lag import timed
+
+        for stretch in followed(timed(map(view.judged, opened.watch)), asked.baseline, opened.watch):
+            if self._metrics is not None:
+                self._metrics.add(stretch.row, stretch.analysis)
+                if (name := self._options.metrics) is not None:
+                    self._tried(f"--metrics {name}", functools.partial(self._metrics.write, name))
+            self._add_json(stretch.as_json())
+            yield stretch
+            opened.moments.add(stretch)
+            del stretch  # before the next one is made
+
+    def printed(self, stretches: Iterator[Stretch]) -> Iterator[None]:
+        """Print each, and what is said of all clients."""
+        for stretch in stretches:
+            self._say(self._lines.of(stretch))
+            self._say_of_all([] if self._together is None else self._together.add(stretch.row))
+            del stretch
+            yield
+
+    def counted(self, stretches: Iterator[Stretch], leave: Callable[[], None]) -> Iterator[Stretch]:
+        """The same stretches, counted for the end."""
+        for stretch in stretches:
+            self._lines.add(stretch.row)
+            yield stretch
+            del stretch
+            leave()
+
+    def _say_of_all(self, wholes: list[Whole]) -> None:
+        from nfslat.live.text import words_of
+
+        for whole in wholes:
+            self._say(self._lines.note(words_of(whole)))
+            self._add_json(whole.as_json())
+
+    def end(self) -> None:
+        """Say what there was."""
+        self._say_of_all([] if self._together is None else self._together.end())
+        self._say(self._lines.end())
 
 
 class _Tried:

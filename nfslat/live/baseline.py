@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from nfslat.answer.model import Finding, Report
+from nfslat.answer.model import Report
 from nfslat.diff import read, reports
 from nfslat.diff.answer import answer
 from nfslat.diff.runs import Run
@@ -22,21 +22,18 @@ class Baseline:
             raise UsageError(f"--baseline {name}: give a report, as nfslat ... --json writes it")
         self._run, self._report = run, run.report
 
-    def new_in(self, report: Report) -> list[Finding]:
+    def new_in(self, report: Report) -> list[str]:
         """Causes that the baseline has not."""
-        new = {one.code for one in reports.findings(self._report, report) if one.change == "new"}
-        return [one for one in report.findings if one.code in new and one.severity == "warning"]
+        new = {finding.code for finding in reports.findings(self._report, report) if finding.change == "new"}
+        return [finding.code for finding in report.findings if finding.code in new and finding.severity == "warning"]
 
     def is_new(self, cause: str | None) -> bool:
         """Has the baseline nothing of it?"""
-        return cause is not None and all(one.code != cause for one in self._report.findings)
+        return cause is not None and all(finding.code != cause for finding in self._report.findings)
 
-    def told(self, report: Report) -> Report:
-        """With a note on what changed since."""
-        return dataclasses.replace(report, notes=[*report.notes, f"since {self._run.name}: {self.said(report)}"])
-
-    def said(self, report: Report) -> str:
-        """What `nfslat diff` says of the two, and what is new."""
-        found = answer(self._run, Run("now", "report", report, None))
-        new = [one.code for one in self.new_in(report)]
-        return found.verdict.text + (f" New: {', '.join(new)}." if new else "")
+    def noted(self, report: Report) -> Report:
+        """The same with a note: what `nfslat diff` says of the two, and what is new."""
+        changes = answer(self._run, Run("now", "report", report, None)).verdict.text
+        new = self.new_in(report)
+        note = f"since {self._run.name}: {changes}" + (f" New: {', '.join(new)}." if new else "")
+        return dataclasses.replace(report, notes=[*report.notes, note])

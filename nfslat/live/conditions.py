@@ -22,8 +22,8 @@ _TOKEN = re.compile(
 _MS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 _ALL = "all"
-_FEW = 20  # names that are all listed
-# Of one operation, or of all of them.
+_MOST_LISTED = 20  # names
+# Figures of one operation, or of all of them.
 _OF_OPS: dict[str, Callable[[MatchedRow], float | None]] = {
     "mean": lambda row: row.client_ms.mean,
     "p50": lambda row: row.client_ms.p50,
@@ -34,7 +34,7 @@ _OF_OPS: dict[str, Callable[[MatchedRow], float | None]] = {
     "server": lambda row: row.server_ms.mean,
     "wait": lambda row: row.queue_ms,
 }
-# Of the stretch: durations in ms, and plain numbers.
+# Figures of the stretch, plain numbers.
 _PLAIN: dict[str, Callable[[Row], float | None]] = {
     "ops/s": lambda row: row.ops_per_s,
     "MB/s": lambda row: row.mb_per_s,
@@ -56,7 +56,7 @@ class Clause:
     cause: str | None = None
 
     def holds(self, row: Row, report: Report | None) -> bool:
-        """In this stretch. What is not known holds not."""
+        """Is it so in this stretch? What is not known is not."""
         if self.figure == "fault":
             return row.outcome == "fault" and row.confidence != "low" and self.cause in (None, row.cause)
         if self.figure == "undecided":
@@ -67,26 +67,25 @@ class Clause:
     def _value(self, row: Row, report: Report | None) -> float | None:
         if self.figure in _PLAIN:
             return _PLAIN[self.figure](row)
-        matched = None if report is None else report.matched
-        if matched is None or matched.total is None:
+        if report is None or report.matched is None or report.matched.total is None:
             return None
         if self.op == _ALL:
-            return row.queue_ms if self.figure == "wait" else _OF_OPS[self.figure](matched.total)
-        rows = [one for one in matched.by_op if one.op == self.op]
-        return max((value for one in rows if (value := _OF_OPS[self.figure](one)) is not None), default=None)
+            return row.queue_ms if self.figure == "wait" else _OF_OPS[self.figure](report.matched.total)
+        values = [_OF_OPS[self.figure](of_op) for of_op in report.matched.by_op if of_op.op == self.op]
+        return max((value for value in values if value is not None), default=None)
 
 
 @dataclass(frozen=True)
 class Condition:
-    """All clauses, for so long without a break."""
+    """Clauses that are met together, for so long without a break."""
 
     text: str
     clauses: tuple[Clause, ...]
     for_s: float = 0.0
 
     def holds(self, row: Row, report: Report | None) -> bool:
-        """In this stretch."""
-        return all(one.holds(row, report) for one in self.clauses)
+        """Is it so in this stretch?"""
+        return all(clause.holds(row, report) for clause in self.clauses)
 
 
 def parse_condition(text: str) -> Condition:
@@ -104,81 +103,79 @@ class _Parser:
         clauses = [self._clause()]
         while self._is_next("and"):
             clauses.append(self._clause())
-        for_s = self._duration() if self._is_next("for") else 0.0
+        for_s = 0.0
+        if self._is_next("for"):
+            number, unit = self._number()
+            if unit not in _SECONDS:
+                raise self._refusal(f"for how long? write {number:g}s, {number:g}m or {number:g}h")
+            for_s = number * _SECONDS[unit]
         if self._at < len(self._tokens):
-            raise self._wrong('"and", "for" or the end')
+            raise self._expected('"and", "for" or the end')
         return Condition(" ".join(self._text.split()), tuple(clauses), for_s)
 
     def _clause(self) -> Clause:
-        first = self._name("a figure, an operation or fault")
-        if first == "fault":
-            return Clause("fault", cause=self._cause() if self._is_next("=") else None)
-        if first == "undecided":
+        name = self._name("a figure, an operation or fault")
+        if name == "fault":
+            cause = self._known(self._name("a cause"), CODES, "cause") if self._is_next("=") else None
+            return Clause("fault", cause=cause)
+        if name == "undecided":
             return Clause("undecided")
         op = _ALL
         if self._is_next("."):
-            op = _ALL if first.lower() == _ALL else self._known(first.upper(), op_names(), "operation")
-            first = self._name(f"a figure of {op}")
-        figure = self._known(first, _FIGURES, "figure")
+            op = _ALL if name.lower() == _ALL else self._known(name.upper(), op_names(), "operation")
+            name = self._name(f"a figure of {op}")
+        figure = self._known(name, _FIGURES, "figure")
         if op != _ALL and figure in _PLAIN:
-            raise UsageError(f"--when {self._text}: {figure} is of all operations: write {figure}")
+            raise self._refusal(f"{figure} is of all operations: write {figure}")
         if not (is_above := self._is_next(">")) and not self._is_next("<"):
-            raise self._wrong("> or <")
+            raise self._expected("> or <")
         number, unit = self._number()
-        if figure in _PLAIN:
-            if unit:
-                raise UsageError(f"--when {self._text}: {figure} has no unit")
-            return Clause(figure, is_above=is_above, limit=number)
-        if unit not in _MS:
-            raise UsageError(f"--when {self._text}: {figure} is a duration: write {number:g}ms, {number:g}us or ...s")
-        return Clause(figure, op, is_above, number * _MS[unit])
-
-    def _cause(self) -> str:
-        return self._known(self._name("a cause"), CODES, "cause")
-
-    def _duration(self) -> float:
-        number, unit = self._number()
-        if unit not in _SECONDS:
-            raise UsageError(f"--when {self._text}: for how long? write {number:g}s, {number:g}m or {number:g}h")
-        return number * _SECONDS[unit]
+        if figure in _PLAIN and unit:
+            raise self._refusal(f"{figure} has no unit")
+        if figure not in _PLAIN and unit not in _MS:
+            raise self._refusal(f"{figure} is a duration: write {number:g}ms, {number:g}us or ...s")
+        return Clause(figure, op, is_above, number * _MS.get(unit, 1.0))
 
     def _number(self) -> tuple[float, str]:
-        if self._at == len(self._tokens) or self._tokens[self._at][0] != "number":
-            raise self._wrong("a number")
-        _, text, unit = self._tokens[self._at]
-        self._at += 1
-        return float(text), unit
+        _, number, unit = self._next("number", "a number")
+        return float(number), unit
 
     def _name(self, what: str) -> str:
-        if self._at == len(self._tokens) or self._tokens[self._at][0] != "name":
-            raise self._wrong(what)
+        return self._next("name", what)[1]
+
+    def _next(self, kind: str, what: str) -> tuple[str, str, str]:
+        if self._at == len(self._tokens) or self._tokens[self._at][0] != kind:
+            raise self._expected(what)
         self._at += 1
-        return self._tokens[self._at - 1][1]
+        return self._tokens[self._at - 1]
 
     def _is_next(self, text: str) -> bool:
-        found = self._at < len(self._tokens) and self._tokens[self._at][1] == text
-        self._at += found
-        return found
+        is_next = self._at < len(self._tokens) and self._tokens[self._at][1] == text
+        self._at += is_next
+        return is_next
 
     def _known(self, name: str, names: Collection[str], what: str) -> str:
         if name in names:
             return name
         meant = nearest(name, names)
-        hint = f"; {meant}?" if meant else f"; there are {', '.join(names)}" if len(names) < _FEW else ""
-        raise UsageError(f"--when {self._text}: no {what} {name}{hint}")
+        hint = f"; {meant}?" if meant else f"; there are {', '.join(names)}" if len(names) < _MOST_LISTED else ""
+        raise self._refusal(f"no {what} {name}{hint}")
 
-    def _wrong(self, expected: str) -> UsageError:
+    def _expected(self, what: str) -> UsageError:
         before = "".join(text + unit for _, text, unit in self._tokens[: self._at])
         where = f" after {before}" if before else ""
-        return UsageError(f"--when {self._text}: {expected} is expected{where} (READ.p99>20ms for 30s, fault)")
+        return self._refusal(f"{what} is expected{where} (READ.p99>20ms for 30s, fault)")
+
+    def _refusal(self, problem: str) -> UsageError:
+        return UsageError(f"--when {self._text}: {problem}")
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str, str]]:
     at, text = 0, text.rstrip()
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        token = _TOKEN.match(text, at)
+        if token is None:
             raise UsageError(f"--when {text}: what is {text[at:].split()[0]}?")
-        at = found.end()
-        kind = str(found.lastgroup if found.lastgroup != "unit" else "number")
-        yield kind, found[kind], found["unit"] or ""
+        at = token.end()
+        kind = str(token.lastgroup if token.lastgroup != "unit" else "number")
+        yield kind, token[kind], token["unit"] or ""

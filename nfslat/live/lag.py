@@ -11,22 +11,17 @@ from nfslat.model.units import NS_PER_S
 
 
 class Lag:
-    """Of the stretches of one run. The promptest of them is not behind, so that no clock need agree with ours, and
-    captures of long ago that are read faster than they were made are not behind either."""
+    """By how much later after their end stretches of one run come than the promptest of them, so that no clock need
+    agree with ours, and captures of long ago that are read faster than they were made are not behind either."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
-        """Of none."""
-        self._now_s = now_s
-        self._end_ns = 0
-        self._least_s = float("inf")
+        self._now_s, self._end_ns, self._least_s = now_s, 0, float("inf")
 
     def of(self, end_ns: int) -> float:
-        """Of a stretch that comes now, in s."""
+        """How far a stretch is behind that comes now, in s."""
         late_s = self._now_s() - end_ns / NS_PER_S
-        if end_ns < self._end_ns:  # the clock of the capture was set back
-            self._least_s = late_s
-        self._end_ns = end_ns
-        self._least_s = min(self._least_s, late_s)
+        is_set_back = end_ns < self._end_ns  # the clock of the capture
+        self._end_ns, self._least_s = end_ns, late_s if is_set_back else min(self._least_s, late_s)
         return late_s - self._least_s
 
 

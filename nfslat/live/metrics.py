@@ -22,7 +22,7 @@ from nfslat.live.rows import Row
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_S
 from nfslat.results import Analysis
-from nfslat.tally.columns import OpColumns
+from nfslat.tally.columns import NOT_TOLD, OpColumns
 from nfslat.tally.keys import by_operation, names_of
 
 # Upper bounds, s: from a hit in a cache to a client that gives up.
@@ -35,25 +35,21 @@ _HISTOGRAMS = {
     "nfslat_thread_wait_seconds": "Wait for a thread of the server, of operations of which the packets tell.",
     "nfslat_in_thread_seconds": "Server SRT less that wait: file system, locks, storage.",
 }
-_COUNTS = (
-    ("nfs_client_rpc_count", "rpcs", "RPCs of NFS that were answered, as the client's capture shows them."),
-    ("nfs_client_rpc_retransmit_count", "retransmitted", "Of these, those that RPC sent more than once."),
-    ("nfslat_matched_operations", "matched", "Operations in both captures."),
-    ("nfslat_lost_segments", "lost_segments", "TCP segments that were lost between the captures."),
-    ("nfslat_payload_bytes", "bytes", "TCP payload in the client's capture."),
+_COUNTS: tuple[tuple[str, Callable[[Row], int], str], ...] = (
     (
-        "nfslat_dropped_packets",
-        "dropped",
-        "Packets that kernels of hosts had no room for, where nfslat captures there.",
+        "nfs_client_rpc_count",
+        lambda row: row.ops,
+        "RPCs of NFS that were answered, as the client's capture shows them.",
     ),
-    ("nfslat_stretches", "stretches", "Stretches of time that were judged."),
+    ("nfs_client_rpc_retransmit_count", lambda row: row.retransmitted, "Of these, those that RPC sent more than once."),
+    ("nfslat_matched_operations", lambda row: row.matched, "Operations in both captures."),
+    ("nfslat_lost_segments", lambda row: row.lost_segments or 0, "TCP segments that were lost between the captures."),
+    ("nfslat_payload_bytes", lambda row: row.payload_bytes, "TCP payload in the client's capture."),
+    ("nfslat_dropped_packets", lambda row: row.dropped or 0, "Packets for which kernels of hosts had no room."),
+    ("nfslat_stretches", lambda _: 1, "Stretches of time that were judged."),
 )
 _GAUGES: tuple[tuple[str, Callable[[Row], float | None], str], ...] = (
-    (
-        "nfslat_operations_in_flight",
-        lambda row: row.in_flight,
-        "Mean operations in flight at the server, while any is.",
-    ),
+    ("nfslat_operations_in_flight", lambda row: row.in_flight, "Mean operations at the server, while any is."),
     ("nfslat_server_threads", lambda row: row.threads, "Threads of the server, where calls wait for one."),
     ("nfslat_client_slots", lambda row: row.slots, "Slots of the client, where they are likely to hold it back."),
     ("nfslat_stretch_end_timestamp_seconds", lambda row: row.end_s, "When the last stretch ended, client's clock."),
@@ -80,103 +76,93 @@ class _Histogram:
         return list(zip(ends, np.cumsum(self.counts).astype(float).tolist(), strict=True))
 
 
-class _Sums:
-    """Of all stretches of a client so far."""
+class _ClientSums:
+    """What all stretches of a client add up to so far."""
 
     def __init__(self) -> None:
         self.histograms: dict[str, dict[tuple[str, str], _Histogram]] = {
             name: defaultdict(_Histogram) for name in _HISTOGRAMS
         }
-        self.counts = dict.fromkeys((key for _, key, _ in _COUNTS), 0.0)
+        self.counts = dict.fromkeys((name for name, _, _ in _COUNTS), 0)
         self.row: Row | None = None
 
     def add(self, row: Row, c: Analysis | None) -> None:
         self.row = row
-        for name, count in (
-            ("rpcs", row.ops),
-            ("retransmitted", row.retransmitted),
-            ("matched", row.matched),
-            ("lost_segments", row.lost_segments or 0),
-            ("bytes", row.payload_bytes),
-            ("stretches", 1),
-            ("dropped", row.dropped or 0),
-        ):
-            self.counts[name] += count
+        for name, count_of, _ in _COUNTS:
+            self.counts[name] += count_of(row)
         if c is not None:
             self._add_durations(c)
 
     def _add_durations(self, c: Analysis) -> None:
-        columns = OpColumns.of(c)
-        groups = by_operation(c.client.ops.kinds, c.kind)
-        order, spans = groups.ordered(len(c.matched))
-        for key, span in zip(groups.labels, spans, strict=True):
-            _, op, version = names_of(key)
-            rows = order[span]
-            client_ns, server_ns = c.client_srt_ns[rows], c.server_srt_ns[rows]
-            self.histograms["nfslat_client_srt_seconds"][op, version].add(client_ns)
-            self.histograms["nfslat_network_seconds"][op, version].add(client_ns - server_ns)
-            if columns.wait_ns is not None:
-                wait_ns = columns.wait_ns(rows)
-                known = wait_ns >= 0
-                self.histograms["nfslat_thread_wait_seconds"][op, version].add(wait_ns[known])
-                self.histograms["nfslat_in_thread_seconds"][op, version].add((server_ns - wait_ns)[known])
+        columns, key = OpColumns.of(c), by_operation(c.client.ops.kinds, c.kind)
+        order, spans = key.ordered(columns.rows)
+        for operation, span in zip(key.labels, spans, strict=True):
+            rows, (_, *labels) = order[span], names_of(operation)
+            client_ns, server_ns = c.client_srt_ns[rows], columns.server_ns(rows)
+            wait_ns = np.full(len(rows), NOT_TOLD) if columns.wait_ns is None else columns.wait_ns(rows)
+            known = wait_ns >= 0
+            durations = (client_ns, client_ns - server_ns, wait_ns[known], (server_ns - wait_ns)[known])
+            for name, ns in zip(_HISTOGRAMS, durations, strict=True):
+                if len(ns):
+                    self.histograms[name][labels[0], labels[1]].add(ns)
 
 
 class Metrics(Collector):
-    """Of all stretches so far. Where there are several clients, all have a label that says which."""
+    """Metrics of all stretches so far. Where there are several clients, all have a label that says which."""
 
     def __init__(self, clients: Sequence[str] = ()) -> None:
-        """Of none; `clients`: where there are several."""
+        """`clients`: where there are several."""
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
         self._labels = ["client"] if clients else []
-        self._sums = {one: _Sums() for one in clients or ("",)}
+        self._sums = {client: _ClientSums() for client in clients or ("",)}
 
     def add(self, row: Row, c: Analysis | None) -> None:
         """One more stretch; `c` is what its row rests on, where it has ops in both captures."""
         self._sums[row.client or ""].add(row, c)
 
     def collect(self) -> Iterator[Metric]:
-        """For a scrape."""
-        each = [([client] if client else [], one) for client, one in self._sums.items()]
+        """What a scrape gets."""
+        each = [([client] if self._labels else [], sums) for client, sums in self._sums.items()]
         for name, words in _HISTOGRAMS.items():
             family = HistogramMetricFamily(name, words, labels=[*self._labels, *_OF_OP])
             for client, sums in each:
-                for labels, one in sorted(sums.histograms[name].items()):
-                    family.add_metric([*client, *labels], one.buckets, one.sum_s)
+                for labels, histogram in sorted(sums.histograms[name].items()):
+                    family.add_metric([*client, *labels], histogram.buckets, histogram.sum_s)
             yield family
-        for name, key, words in _COUNTS:
+        for name, _, words in _COUNTS:
             counter = CounterMetricFamily(name, words, labels=self._labels)
             for client, sums in each:
-                counter.add_metric(client, sums.counts[key])
+                counter.add_metric(client, sums.counts[name])
             yield counter
         rows = [(client, sums.row) for client, sums in each if sums.row is not None]
-        if not rows:
-            return
+        if rows:
+            yield from self._gauges(rows)
+
+    def _gauges(self, rows: Sequence[tuple[list[str], Row]]) -> Iterator[Metric]:
         for name, value_of, words in _GAUGES:
-            gauge = GaugeMetricFamily(name, words, labels=self._labels)
-            for client, row in rows:
-                if (value := value_of(row)) is not None:
-                    gauge.add_metric(client, value)
-            yield gauge
-        outcomes = GaugeMetricFamily(
-            "nfslat_outcome", "1 for the outcome of the last stretch.", labels=[*self._labels, "outcome"]
-        )
-        cause = GaugeMetricFamily(
-            "nfslat_fault",
-            "1 for the fault of the last stretch.",
-            labels=[*self._labels, "cause", "layer", "confidence"],
-        )
-        for client, row in rows:
-            for named in OUTCOMES:
-                outcomes.add_metric([*client, named], float(named == row.outcome))
-            if row.outcome == "fault":
-                cause.add_metric([*client, row.cause or "", row.layer or "", row.confidence], 1.0)
-        yield outcomes
-        yield cause
+            values = [(client, value) for client, row in rows if (value := value_of(row)) is not None]
+            yield self._gauge(name, words, (), values)
+        outcomes = [([*client, each], float(each == row.outcome)) for client, row in rows for each in OUTCOMES]
+        yield self._gauge("nfslat_outcome", "1 for the outcome of the last stretch.", ("outcome",), outcomes)
+        labels = ("cause", "layer", "confidence")
+        faults = [
+            ([*client, *(str(getattr(row, label) or "") for label in labels)], 1.0)
+            for client, row in rows
+            if row.outcome == "fault"
+        ]
+        yield self._gauge("nfslat_fault", "1 for the fault of the last stretch.", labels, faults)
+
+    def _gauge(
+        self, name: str, words: str, labels: Sequence[str], values: Sequence[tuple[list[str], float]]
+    ) -> GaugeMetricFamily:
+        gauge = GaugeMetricFamily(name, words, labels=[*self._labels, *labels])
+        for of, value in values:
+            gauge.add_metric(of, value)
+        return gauge
 
     def write(self, path: str) -> None:
-        """To a file, which is replaced as a whole."""
+        """Write them to a file, which is replaced as a whole."""
         write_to_textfile(path, self._registry)
 
     def serve(self, port: int) -> tuple[WSGIServer, Thread]:

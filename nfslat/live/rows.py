@@ -1,17 +1,20 @@
-"""A window of both captures -> its figures: a row of what `nfslat live` prints."""
+"""The report on a window of both captures -> a row of what `nfslat live` prints."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.answer.figures import Summary
-from nfslat.answer.model import Report
+from nfslat.answer.model import Report, Verdict
 from nfslat.decompose import srt_ns
 from nfslat.model.tables import Ops
 from nfslat.model.units import NS_PER_S, iso, unix_s
-from nfslat.tally.stats import summary_of
+from nfslat.tally.columns import OpColumns
+from nfslat.tally.durations import SERVER
+from nfslat.tally.ops import OpSums
 from nfslat.windows.alone import of_clients
 from nfslat.windows.pairs import Pair
 
@@ -19,7 +22,7 @@ SCHEMA = "nfslat.live/1"
 SRT = "nfslat"  # how a response time is measured
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Row:
     """What ended in a window. Latencies are ms, None where no op is in both captures, or where nothing tells."""
 
@@ -30,21 +33,21 @@ class Row:
     ops_per_s: float
     payload_bytes: int  # of TCP
     mb_per_s: float  # of it, 10^6 bytes
-    matched: int  # of them, those that are in both captures
+    matched: int = 0  # of them, those that are in both captures
     given_up: int  # ops of the server's capture that were waited for in vain
-    client_ms: float | None  # mean
-    client_p99_ms: float | None
-    network_ms: float | None  # mean
-    server_ms: float | None  # mean, the wait for a thread included
-    queue_ms: float | None  # mean wait for a thread
-    in_flight: float | None  # mean, at the server, while any op is
-    threads: int | None  # of the server, where calls wait for one
-    slots: int | None  # of the client, where they are likely to hold it back
-    lost_segments: int | None  # between the captures
-    outcome: str  # as of a report: fault, no-fault or undecided
-    layer: str | None
-    cause: str | None
-    confidence: str
+    client_ms: float | None = None  # mean
+    client_p99_ms: float | None = None
+    network_ms: float | None = None  # mean
+    server_ms: float | None = None  # mean, the wait for a thread included
+    queue_ms: float | None = None  # mean wait for a thread
+    in_flight: float | None = None  # mean, at the server, while any op is
+    threads: int | None = None  # of the server, where calls wait for one
+    slots: int | None = None  # of the client, where they are likely to hold it back
+    lost_segments: int | None = None  # between the captures
+    outcome: str = "undecided"  # as of a report: fault, no-fault or undecided
+    layer: str | None = None
+    cause: str | None = None
+    confidence: str = "low"
     text: str  # the answer
     client: str | None = None  # where there are several
     gap: str | None = None  # the side of which packets are missing, which nothing is judged of
@@ -56,13 +59,28 @@ class Row:
 
     @property
     def end_s(self) -> float:
-        """Since 1970."""
+        """Its end, since 1970."""
         return unix_s(self.end)
 
     @property
     def seconds(self) -> float:
         """Its length."""
         return self.end_s - unix_s(self.begin)
+
+    @property
+    def named(self) -> str | None:
+        """The cause that it names: none without operations or packets, or with low confidence."""
+        is_judged = self.ops > 0 and self.gap is None
+        return self.cause if is_judged and self.outcome == "fault" and self.confidence != "low" else None
+
+    def judged(self, verdict: Verdict) -> Row:
+        """The same with another answer."""
+        answer = {name: getattr(verdict, name) for name in ("outcome", "layer", "cause", "confidence", "text")}
+        return dataclasses.replace(self, **answer)
+
+    def undecided(self, text: str) -> Row:
+        """The same without an answer; the text says why."""
+        return dataclasses.replace(self, outcome="undecided", layer=None, cause=None, confidence="low", text=text)
 
 
 def row_of(pair: Pair, report: Report | None) -> Row:
@@ -71,13 +89,7 @@ def row_of(pair: Pair, report: Report | None) -> Row:
     forward = ops.take(of_clients(ops))
     seconds = max(pair.end_ns - pair.begin_ns, 1) / NS_PER_S  # without a packet a stretch has no length
     payload = int(pair.client.details.loads.bytes.sum())
-    matched = None if report is None else report.matched
-    total = None if matched is None else matched.total
-    verdict = None if report is None else report.verdict
-    inflight = None if report is None else report.inflight
-    server = None if inflight is None else inflight.server
-    client = _alone(forward) if total is None else total.client_ms
-    return Row(
+    row = Row(
         begin=iso(pair.begin_ns),
         end=iso(pair.end_ns),
         ops=len(forward),
@@ -85,38 +97,37 @@ def row_of(pair: Pair, report: Report | None) -> Row:
         ops_per_s=len(forward) / seconds,
         payload_bytes=payload,
         mb_per_s=payload / seconds / 1e6,
-        matched=0 if total is None else total.count,
         given_up=pair.given_up,
-        client_ms=None if client is None else client.mean,
-        client_p99_ms=None if client is None else client.p99,
-        network_ms=total.network_ms.mean if total else None,
-        server_ms=total.server_ms.mean if total else None,
-        queue_ms=None if server is None or total is None else server.queue_ms,
+        text="No operation of this time is in the server's capture." if len(forward) else "No operation ended.",
+    )
+    total = None if report is None or report.matched is None else report.matched.total
+    if report is not None and report.verdict is not None:
+        row = row.judged(report.verdict)
+    if report is None or total is None:
+        client = _at_client(forward)
+        return row if client is None else dataclasses.replace(row, client_ms=client.mean, client_p99_ms=client.p99)
+    inflight, inferred = report.inflight, report.inferred
+    server = None if inflight is None else inflight.server
+    lost = [way.lost_segments for way in report.transport or ()]
+    return dataclasses.replace(
+        row,
+        matched=total.count,
+        client_ms=total.client_ms.mean,
+        client_p99_ms=total.client_ms.p99,
+        network_ms=total.network_ms.mean,
+        server_ms=total.server_ms.mean,
+        queue_ms=None if server is None else server.queue_ms,
         in_flight=None if server is None else server.mean,
         threads=None if server is None or not server.limited else server.threads_estimate,
         slots=None if inflight is None else inflight.client.slots_estimate,
-        lost_segments=_lost(report),
-        outcome="undecided" if verdict is None else verdict.outcome,
-        layer=None if verdict is None else verdict.layer,
-        cause=None if verdict is None else verdict.cause,
-        confidence="low" if verdict is None else verdict.confidence,
-        text=verdict.text if verdict is not None else _unmatched(len(forward)),
-        inferred=None if report is None or report.inferred is None else report.inferred.side,
-        inferred_error_ms=None if report is None or report.inferred is None else report.inferred.mean_error_ms,
+        lost_segments=None if None in lost else sum(count or 0 for count in lost),
+        inferred=None if inferred is None else inferred.side,
+        inferred_error_ms=None if inferred is None else inferred.mean_error_ms,
     )
 
 
-def _lost(report: Report | None) -> int | None:
-    if report is None:
-        return None
-    counts = [one.lost_segments for one in report.transport or ()]
-    return None if None in counts else sum(count or 0 for count in counts)
-
-
-def _alone(ops: Ops) -> Summary | None:
-    """The SRT of ops that the client's capture alone has."""
-    return summary_of(srt_ns(ops, SRT, "client")) if len(ops) else None
-
-
-def _unmatched(ops: int) -> str:
-    return "No operation ended." if not ops else "No operation of this time is in the server's capture."
+def _at_client(ops: Ops) -> Summary | None:
+    """Response times of ops that the client's capture alone has."""
+    srt = srt_ns(ops, SRT, "client")
+    (figures,) = OpSums.of(OpColumns(len(ops), server_ns=srt.__getitem__), percentiles=(SERVER,)).rows()
+    return figures.summary(SERVER)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
@@ -25,11 +24,12 @@ from nfslat.live.text import HEADINGS, Run, answer_of, behind_of, cells_of, cloc
 from nfslat.live.watch import Stretch
 from nfslat.model.units import NS_PER_MS, iso
 from nfslat.results import Analysis
-from nfslat.tally.keys import keys_of, names_of
+from nfslat.select import op_labels
+from nfslat.tally.stats import longest
 
-_KEPT = 1000  # stretches, findings
-_SLOWEST = 20  # operations that are kept, of all stretches
-_OF_STRETCH = 3
+_MOST_STRETCHES = 1000  # on the screen
+_SLOWEST_OPS = 20  # of all stretches
+_SLOWEST_OF_STRETCH = 3
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 # From the bottom of a column up: layer, colour, and how a row tells it.
 _LAYERS: tuple[tuple[str, str, Callable[[Row], float | None]], ...] = (
@@ -52,23 +52,22 @@ class Slow:
 
     @property
     def text(self) -> str:
-        """In a line."""
+        """The operation in a line."""
         network_ms = self.client_ms - self.server_ms
         return f"{clock(self.at)} {self.op}: {ms(self.client_ms, 3)} ms, net {ms(network_ms, 3)}"
 
 
 def slowest_of(c: Analysis) -> list[Slow]:
-    """Of a stretch, the slowest first."""
-    rows = np.argsort(-c.client_srt_ns, kind="stable")[:_OF_STRETCH]
-    keys, group = keys_of(c.client.ops.kinds, c.kind)
+    """The slowest operations of a stretch, the slowest first."""
+    labels = op_labels(c.client.ops.kinds)
     return [
         Slow(
             float(c.client_srt_ns[row]) / NS_PER_MS,
             float(c.server_srt_ns[row]) / NS_PER_MS,
-            names_of(keys[group[c.kind[row]]])[1],
+            labels[c.kind[row]],
             iso(int(c.client.ops.t0[c.matched.client[row]])),
         )
-        for row in rows.tolist()
+        for row in longest(c.client_srt_ns, _SLOWEST_OF_STRETCH).tolist()
     ]
 
 
@@ -76,7 +75,6 @@ class Layers(Widget):
     """A column a stretch: its mean response time at the client, and what it consists of."""
 
     def __init__(self, rows: deque[Row]) -> None:
-        """Of the last of them."""
         super().__init__()
         self._rows = rows
 
@@ -99,22 +97,19 @@ class Layers(Widget):
 
 def _column(row: Row, most_ms: float, height: int) -> list[tuple[str, str]]:
     """Cells from the bottom up: a character and its colour. Of two layers in a cell the lower one is the figure."""
-    edges, sum_ms = [], 0.0
-    for _, color, tells in _LAYERS:
-        sum_ms += max(tells(row) or 0.0, 0.0)
-        edges.append((round(sum_ms / most_ms * height * 8) if most_ms else 0, color))
-    if row.network_ms is None and row.client_ms:  # nothing is known but the sum
-        edges = [(round(row.client_ms / most_ms * height * 8) if most_ms else 0, "grey50")]
     if row.gap is not None:
         return [("×", "yellow")] + [(" ", "")] * (height - 1)
+    layers = [(ms_of(row), color) for _, color, ms_of in _LAYERS]
+    if row.network_ms is None:  # nothing is known but the sum
+        layers = [(row.client_ms, "grey50")]
+    edges, sum_ms = [], 0.0
+    for layer_ms, color in layers:
+        sum_ms += max(layer_ms or 0.0, 0.0)
+        edges.append((round(sum_ms / most_ms * height * 8) if most_ms else 0, color))
     cells = []
     for line in range(height):
-        inside = [(end - line * 8, color) for end, color in edges if end > line * 8]
-        if not inside:
-            cells.append((" ", ""))
-            continue
-        level, color = inside[0]
-        above = inside[1][1] if len(inside) > 1 and level < 8 else ""
+        level, color = next(((end - line * 8, color) for end, color in edges if end > line * 8), (0, ""))
+        above = next((other for end, other in edges if end > line * 8 + level), "") if level < 8 else ""
         cells.append((_EIGHTHS[min(level, 8)], f"{color} on {above}" if above else color))
     return cells
 
@@ -148,15 +143,15 @@ class Screen(App[None]):
         """`name`: of what is looked at. `write` asks for a report on the last minutes, and says where it will be."""
         super().__init__()
         self._stretches, self._name, self._write = stretches, name, write
-        self.rows: deque[Row] = deque(maxlen=_KEPT)
+        self.rows: deque[Row] = deque(maxlen=_MOST_STRETCHES)
         self.slowest: list[Slow] = []
-        self.runs: deque[Run] = deque(maxlen=_KEPT)
+        self.runs: deque[Run] = deque(maxlen=_MOST_STRETCHES)
         self.is_paused = False
         self.failed: Exception | None = None  # with which the iterator ended
         self._asking: threading.Thread | None = None
 
     def compose(self) -> ComposeResult:
-        """From the top."""
+        """Its parts from the top."""
         yield Static(id="title")
         yield Static(id="answer", markup=False)
         yield Layers(self.rows)
@@ -168,7 +163,7 @@ class Screen(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin to ask."""
+        """Begin to ask for stretches."""
         self.query_one("#began").border_title = "began and ended"
         self.query_one("#slowest").border_title = "slowest operations"
         self._draw()
@@ -200,7 +195,7 @@ class Screen(App[None]):
     def add(self, row: Row, slow: list[Slow]) -> None:
         """One more stretch; paused, it is seen later."""
         self.rows.append(row)
-        self.slowest = sorted([*self.slowest, *slow], key=lambda one: -one.client_ms)[:_SLOWEST]
+        self.slowest = sorted([*self.slowest, *slow], key=lambda slow: -slow.client_ms)[:_SLOWEST_OPS]
         answer = answer_of(row)
         if self.runs and self.runs[-1].answer == answer:
             self.runs[-1].end = row.end
@@ -228,7 +223,7 @@ class Screen(App[None]):
         self.query_one("#rows", Static).update(self._lines())
         began = [f"{run.span} {run.answer}" for run in reversed(self.runs)]
         self.query_one("#began", Static).update("\n".join(began))
-        self.query_one("#slowest", Static).update("\n".join(one.text for one in self.slowest))
+        self.query_one("#slowest", Static).update("\n".join(slow.text for slow in self.slowest))
 
     def _lines(self) -> Text:
         """As nfslat live prints them, the last one first."""
@@ -242,7 +237,7 @@ class Screen(App[None]):
     def _flight(self, row: Row | None) -> Text:
         """Operations in flight at the server, over time."""
         width = max(self.size.width - _AXIS - len(" 1,000.0 (most 1,000.0)"), 1)
-        levels = [one.in_flight or 0.0 for one in list(self.rows)[-width:]]
+        levels = [row.in_flight or 0.0 for row in list(self.rows)[-width:]]
         most = max(levels, default=0.0)
         text = Text(f"{'in flight':>{_AXIS - 1}} ")
         text.append("".join(_EIGHTHS[round(level / most * 8) if most else 0] for level in levels), "cyan")

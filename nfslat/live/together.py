@@ -14,7 +14,7 @@ SCHEMA = "nfslat.live.all/1"
 
 @dataclass(frozen=True)
 class Whole:
-    """Of the clients' rows that came together."""
+    """What is said of the clients' rows that came together."""
 
     begin: str  # of the first of them, ISO 8601, on the clock of its client
     end: str
@@ -30,23 +30,22 @@ class Whole:
     time_share: float | None  # theirs, of all response times
 
     def as_json(self) -> str:
-        """A line of JSON."""
+        """It as a line of JSON."""
         return json.dumps({"schema": SCHEMA, **dataclasses.asdict(self)}, allow_nan=False)
 
 
 class Together:
-    """Of one run."""
+    """The rows of one run that are together."""
 
     def __init__(self, clients: Sequence[str]) -> None:
-        """Whose rows come."""
         self._clients = clients
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str | None, Row] = {}
 
     def add(self, row: Row) -> list[Whole]:
         """One more row: those that are together now. A client that is late is not waited for."""
-        found = self.end() if row.client in self._rows else []
-        self._rows[row.client or ""] = row
-        return found + (self.end() if len(self._rows) == len(self._clients) else [])
+        wholes = self.end() if row.client in self._rows else []
+        self._rows[row.client] = row
+        return wholes + (self.end() if len(self._rows) == len(self._clients) else [])
 
     def end(self) -> list[Whole]:
         """No more comes: what there is."""
@@ -55,14 +54,13 @@ class Together:
 
 
 def whole_of(rows: Sequence[Row]) -> Whole:
-    """Of one stretch of time."""
+    """What is said of one stretch of time."""
     rows = sorted(rows, key=_time_ms, reverse=True)
     all_ms, matched = sum(map(_time_ms, rows)), sum(row.matched for row in rows)
-    faults = [row for row in rows if row.outcome == "fault" and row.confidence != "low"]
-    cause = faults[0].cause if faults else None
-    with_it = [row for row in faults if row.cause == cause]
-    clear_ms = sum(_time_ms(row) for row in rows if row.outcome == "no-fault")
-    is_clear = any(row.outcome == "no-fault" for row in rows) and clear_ms >= all_ms / 2
+    faults = [row for row in rows if row.named is not None]
+    with_it = [row for row in faults if row.cause == faults[0].cause]
+    clear = [row for row in rows if row.outcome == "no-fault"]
+    is_clear = bool(clear) and sum(map(_time_ms, clear)) >= all_ms / 2
     return Whole(
         begin=min(row.begin for row in rows),
         end=max(row.end for row in rows),
@@ -72,7 +70,7 @@ def whole_of(rows: Sequence[Row]) -> Whole:
         mb_per_s=sum(row.mb_per_s for row in rows),
         client_ms=all_ms / matched if matched else None,
         outcome="fault" if faults else "no-fault" if is_clear else "undecided",
-        cause=cause,
+        cause=faults[0].cause if faults else None,
         layer=faults[0].layer if faults else None,
         of=tuple(row.client or "" for row in with_it),
         time_share=sum(map(_time_ms, with_it)) / all_ms if faults and all_ms else None,
@@ -80,5 +78,5 @@ def whole_of(rows: Sequence[Row]) -> Whole:
 
 
 def _time_ms(row: Row) -> float:
-    """Of all its operations that are in both captures."""
+    """What its operations in both captures took."""
     return row.matched * (row.client_ms or 0.0)

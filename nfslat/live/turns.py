@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 
 _LOOK_S = 0.2
 _END_S = 10.0  # until one that judges has done so
-_OTHERS_S = 0.001  # in which another one takes its turn
+_TURN_S = 0.001  # in which another one takes its turn
 
 
 class Over(Exception):
@@ -21,10 +21,9 @@ class Over(Exception):
 
 
 class Turns:
-    """Of one run."""
+    """Whose turn it is among the threads of a run."""
 
     def __init__(self) -> None:
-        """Nothing runs yet."""
         self._turn = threading.Lock()
         self._is_over = False
         # No lock of Python's own is waited for, which Ctrl-C may leave locked, and no join, which it may end too soon.
@@ -33,7 +32,7 @@ class Turns:
     def wait(self) -> None:
         """Called in a turn, by whoever waits for packets: the turn is another one's meanwhile. Raises `Over`."""
         self._turn.release()
-        time.sleep(_OTHERS_S)
+        time.sleep(_TURN_S)
         self._turn.acquire()
         if self._is_over:
             raise Over
@@ -42,8 +41,8 @@ class Turns:
         """Until all have ended. The first that raises something ends all, and it is raised; so does Ctrl-C."""
         running = 0
         try:
-            for one in tasks:
-                threading.Thread(target=self._run, args=(one,), daemon=True).start()
+            for task in tasks:
+                threading.Thread(target=self._run, args=(task,), daemon=True).start()
                 running += 1
             while running:
                 with contextlib.suppress(Empty):

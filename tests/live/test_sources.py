@@ -339,12 +339,12 @@ def test_of_a_gap_no_cause_is_made(feed: Feed) -> None:
     view = View({"server": feed}, feed.paths)
     for begin_s, gap in ((90, None), (98.5, None), (99.5, "server"), (109, "server"), (111.5, "server"), (113, None)):
         for later_s in (0.0, 7000.0):
-            row = view.told(_fault(begin_s + later_s, later_s)).row
+            row = view.judged(_fault(begin_s + later_s, later_s)).row
             assert (row.gap, row.outcome, row.cause) == (
                 (None, "fault", "server-threads") if gap is None else (gap, "undecided", None)
             )
     feed.gaps[0].end_ns = None
-    lines = list(Lines(80).of(view.told(_fault(10**6))))
+    lines = list(Lines(80).of(view.judged(_fault(10**6))))
     assert lines[-3].endswith(" no packets")
     assert "nfs1 (server): the connection was lost. Nothing is judged." in " ".join(" ".join(lines).split())
 
@@ -356,7 +356,7 @@ def test_dropped_packets_are_those_since_the_row_before(feed: Feed) -> None:
     dropped = []
     for so_far in (None, 0, 1234, 1234, 1240):
         feed.dropped = so_far
-        dropped.append(view.told(_fault(0)))
+        dropped.append(view.judged(_fault(0)))
     assert [one.row.dropped for one in dropped] == [None, 0, 1234, 0, 6]
     said = [line for one in dropped for line in Lines(80).of(one) if "dropped" in line]
     assert said[0] == "    1,234 packets dropped by the kernel of a host that captures"
@@ -380,14 +380,14 @@ def test_nothing_is_well_while_many_packets_are_dropped(
     view, stretch = View({"server": feed}, feed.paths), _fault(0)
     stretch = dataclasses.replace(stretch, row=dataclasses.replace(stretch.row, outcome=outcome))
     feed.dropped = 5
-    view.told(stretch)
+    view.judged(stretch)
     feed.splice.packets += came
     feed.dropped += dropped
-    row = view.told(stretch).row
+    row = view.judged(stretch).row
     assert (row.outcome, row.dropped) == (expected, dropped)
     said = f"The kernel of nfs1 (server) dropped {dropped / (came + dropped):.0%} of the packets"
     assert row.text.startswith(said) == (outcome != expected)
-    assert view.told(stretch).row.outcome == outcome
+    assert view.judged(stretch).row.outcome == outcome
 
 
 def _streams(feed: Feed, said: list[str]) -> tuple[Streams, _Stream]:

@@ -13,9 +13,9 @@ from nfslat.errors import NfslatError
 from nfslat.live.sources.splice import Splice
 from nfslat.model.units import NS_PER_S
 
-_GAPS = 64  # kept: later ones push earlier ones out, which rows have passed
-_QUIET_S = 1.0  # without a packet, and the clock of the decoder is moved on
-_BEHIND_NS = 3 * NS_PER_S  # by which that clock is late: tcpdump is given packets in blocks of a second
+_MOST_GAPS = 64  # kept: later ones push earlier ones out, which rows have passed
+_PAUSE_S = 1.0  # without a packet, and the clock of the decoder is moved on
+_DELAY_NS = 3 * NS_PER_S  # by which that clock is late: tcpdump is given packets in blocks of a second
 
 
 @dataclass
@@ -31,9 +31,9 @@ class Feed:
     """A pipe, or several for as many readers, into which one thread writes."""
 
     def __init__(self, side: str, name: str, readers: int = 1) -> None:
-        """Of "server" or "client"; `name` is for messages."""
+        """`side`: "server" or "client"; `name` is for messages."""
         self.side, self.name = side, name
-        self.gaps: deque[Gap] = deque(maxlen=_GAPS)
+        self.gaps: deque[Gap] = deque(maxlen=_MOST_GAPS)
         self.dropped: int | None = None  # packets that the kernel had no room for, so far; None: not known
         self.dropped_share = 0.0  # of what came by, when that was asked for last
         self.cpu_percent: int | None = None  # of a processor, lately
@@ -75,9 +75,9 @@ class Feed:
         """Where nothing comes, stretches end all the same. Raises ``OSError`` where nobody reads any more."""
         quiet_s = time.monotonic() - self._came
         last_ns = self.splice.last_ns
-        if last_ns is None or quiet_s < _QUIET_S:
+        if last_ns is None or quiet_s < _PAUSE_S:
             return
-        t_ns = last_ns + int(quiet_s * NS_PER_S) - _BEHIND_NS
+        t_ns = last_ns + int(quiet_s * NS_PER_S) - _DELAY_NS
         if t_ns > max(last_ns, self._ticked_ns):
             self._ticked_ns = t_ns
             self.splice.tick(t_ns)

@@ -10,22 +10,20 @@ from nfslat.live.sources.feed import Feed, Gap
 from nfslat.live.watch import Stretch
 from nfslat.model.units import NS_PER_S
 
-# What was under way when packets came again has its beginning in the gap.
-_AFTER_NS = 2 * NS_PER_S
+_AFTER_GAP_NS = 2 * NS_PER_S  # what was under way when packets came again has its beginning in the gap
 _SERVER = "server"
-# Of packets, dropped by the kernel: where a fault was to be seen in all of them, and in nothing else, the rest is well.
+# The share of packets, dropped by the kernel, above which the rest passed for healthy where these alone showed a fault.
 _MOST_DROPPED = 0.05
 
 
 class Speaker:
-    """Tells the user; to whom that is left may change."""
+    """Gives lines to the user; who takes them may change."""
 
     def __init__(self, to: Callable[[str], None]) -> None:
-        """At first."""
         self.to = to
 
     def __call__(self, text: str) -> None:
-        """A line."""
+        """Say a line."""
         self.to(text)
 
 
@@ -41,22 +39,18 @@ class View:
         self._feeds, self._names = feeds, list(names) or self.paths
         self._dropped = dict.fromkeys(feeds, 0)  # as the last row said it
         self._came = dict.fromkeys(feeds, 0)  # packets, by then
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        return " and ".join(self._names)
+        self.name = " and ".join(self._names)  # for people
 
     def named(self, sources: Sequence[Source]) -> list[Source]:
         """These, opened, with names for people in place of pipes."""
-        return [_named(one, name) for one, name in zip(sources, self._names, strict=True)]
+        return [_named(source, name) for source, name in zip(sources, self._names, strict=True)]
 
-    def told(self, stretch: Stretch) -> Stretch:
+    def judged(self, stretch: Stretch) -> Stretch:
         """With what was missed meanwhile."""
         known = {side: feed for side, feed in self._feeds.items() if feed.dropped is not None}
         dropped = {side: (feed.dropped or 0) - self._dropped[side] for side, feed in known.items()}
         self._dropped |= {side: feed.dropped or 0 for side, feed in known.items()}
-        lacks = {side: self._lacks(feed, dropped[side], side) for side, feed in known.items()}
+        shares = [(self._dropped_share(feed, dropped[side], side), feed.name) for side, feed in known.items()]
         percents = [feed.cpu_percent for feed in self._feeds.values() if feed.cpu_percent is not None]
         row = dataclasses.replace(
             stretch.row,
@@ -69,28 +63,24 @@ class View:
             gap = _gap_in(feed, stretch.pair.begin_ns - later_ns, stretch.pair.end_ns - later_ns)
             if gap is not None:
                 why = gap.why.rstrip(".")
-                text = f"A time without packets of {feed.name}: {why}. Nothing is judged."
-                row = dataclasses.replace(
-                    row, outcome="undecided", layer=None, cause=None, confidence="low", gap=side, text=text
-                )
-                return dataclasses.replace(stretch, row=row, report=None)
-        share, most = max(((share, side) for side, share in lacks.items()), default=(0.0, ""))
+                row = row.undecided(f"A time without packets of {feed.name}: {why}. Nothing is judged.")
+                return dataclasses.replace(stretch, row=dataclasses.replace(row, gap=side), report=None)
+        share, name = max(shares, default=(0.0, ""))
         if share > _MOST_DROPPED and row.outcome == "no-fault":
-            text = (
-                f"The kernel of {self._feeds[most].name} dropped {share:.0%} of the packets: what they would show is "
-                "not known. The others show no fault."
+            row = row.undecided(
+                f"The kernel of {name} dropped {share:.0%} of the packets: what they would show is not known. The "
+                "others show no fault."
             )
-            row = dataclasses.replace(row, outcome="undecided", confidence="low", text=text)
         return dataclasses.replace(stretch, row=row)
 
-    def _lacks(self, feed: Feed, dropped: int, side: str) -> float:
+    def _dropped_share(self, feed: Feed, dropped: int, side: str) -> float:
         """The share of its packets that was dropped since the last row, or when that was asked for last."""
         came, self._came[side] = feed.splice.packets - self._came[side], feed.splice.packets
         return max(dropped / max(came + dropped, 1), feed.dropped_share)
 
 
 class Feeds:
-    """Of a run."""
+    """The views and feeds of a run."""
 
     def __init__(
         self,
@@ -100,9 +90,9 @@ class Feeds:
         speaker: Speaker | None = None,
     ) -> None:
         """`close` ends what writes into the feeds; what has to be said of them goes through the speaker."""
-        self.views = views
+        self.views, self.close = views, close
         self.speaker = speaker or Speaker(lambda _: None)
-        self._feeds, self._close = feeds, close
+        self._feeds = feeds
         for feed in feeds:
             feed.when_failed = self._end
         if any(feed.failed is not None for feed in feeds):
@@ -119,22 +109,18 @@ class Feeds:
             if feed.failed is not None:
                 raise feed.failed
 
-    def close(self) -> None:
-        """Nothing is captured any more."""
-        self._close()
-
 
 def views_of(feeds: Mapping[str, Feed], clients: Mapping[str, str]) -> list[View]:
-    """Of hosts, by side: the server's is read with each client's. `clients`: what rows call them."""
-    server = feeds.get(_SERVER)
+    """Views of hosts by side: the server's feed is read with each client's. `clients`: what rows call them."""
     if not clients:
-        return [View(feeds, [one.paths[0] for one in feeds.values()], [one.name for one in feeds.values()])]
+        return [View(feeds, [feed.paths[0] for feed in feeds.values()], [feed.name for feed in feeds.values()])]
     views = []
     for number, (side, client) in enumerate(clients.items()):
-        both = [feeds[side]] if server is None else [server, feeds[side]]
-        paths = [feeds[side].paths[0]] if server is None else [server.paths[number], feeds[side].paths[0]]
-        by_side = {"client": feeds[side]} | ({} if server is None else {_SERVER: server})
-        views.append(View(by_side, paths, [one.name for one in both], client if len(clients) > 1 else None))
+        by_side = {_SERVER: feeds[_SERVER]} if _SERVER in feeds else {}
+        by_side["client"] = feeds[side]
+        paths = [feed.paths[number if name == _SERVER else 0] for name, feed in by_side.items()]
+        names = [feed.name for feed in by_side.values()]
+        views.append(View(by_side, paths, names, client if len(clients) > 1 else None))
     return views
 
 
@@ -146,6 +132,6 @@ def _named(source: Source, name: str) -> Source:
 
 def _gap_in(feed: Feed, begin_ns: int, end_ns: int) -> Gap | None:
     for gap in tuple(feed.gaps):
-        if gap.begin_ns < end_ns and (gap.end_ns is None or gap.end_ns + _AFTER_NS > begin_ns):
+        if gap.begin_ns < end_ns and (gap.end_ns is None or gap.end_ns + _AFTER_GAP_NS > begin_ns):
             return gap
     return None

@@ -36,7 +36,7 @@ class _File:
 
 
 class Follower:
-    """Of one side."""
+    """Reads the files of one side."""
 
     def __init__(self, side: str, argument: str, readers: int = 1) -> None:
         """Begin to read: a file, a folder, or a pattern. Raises ``InputError``."""
@@ -78,7 +78,7 @@ class Follower:
         self.feed.end(problem)
 
     def _read(self, file: _File) -> None:
-        """All of a file, until another one follows it."""
+        """Read all of a file, until another one follows it."""
         with contextlib.ExitStack() as stack:
             try:
                 stream = stack.enter_context(open(file.path, "rb"))
@@ -106,7 +106,7 @@ class Follower:
     def _look(self) -> None:
         """Which files wait. Raises ``InputError`` where the only one is no capture."""
         names = [self._pattern] if self._is_one else glob.glob(self._pattern)
-        found: set[_File] = set()
+        files: set[_File] = set()
         known, self._known = self._known, {}
         for name in names:
             if name.endswith(_PACKED):
@@ -118,11 +118,11 @@ class Follower:
                 first_ns = was[1] if was is not None and was[0] == stat else self._first_ns(name)
                 self._known[name] = stat, first_ns
                 if first_ns is not None:
-                    found.add(_File(first_ns, name, stat[:2]))
-        if not self._is_one and (gone := min(self._waiting - found, default=None)) is not None:
+                    files.add(_File(first_ns, name, stat[:2]))
+        if not self._is_one and (gone := min(self._waiting - files, default=None)) is not None:
             self.feed.lose(f"{gone.path} was deleted, or written anew, before it was read")
         # What is older than that which is read now is none of the set, or was read before.
-        self._waiting = frozenset(one for one in found if self._now is None or one.first_ns > self._now.first_ns)
+        self._waiting = frozenset(file for file in files if self._now is None or file.first_ns > self._now.first_ns)
 
     def _first_ns(self, name: str) -> int | None:
         """When its first packet was captured; None while there is none, or for what is no capture."""

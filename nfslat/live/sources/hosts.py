@@ -32,7 +32,7 @@ _MB = 1 << 20
 
 @dataclass
 class _Stream:
-    """Of one host."""
+    """What is known of one host."""
 
     link: Link
     plan: Plan
@@ -54,7 +54,7 @@ class _Stream:
 
 
 class Streams:
-    """Of some hosts, from the moment on that both capture."""
+    """The packets of some hosts, from the moment on that all capture."""
 
     def __init__(self, wanted: Wanted, max_cpu: int, voice: Voice) -> None:
         """Log in, look, and begin. Raises ``InputError`` and ``UsageError`` for what cannot begin."""
@@ -77,15 +77,15 @@ class Streams:
                 self._start(stream)
             self._await_all()
             self._stack = stack.pop_all()
-        *others, last = (one.link.name for one in self._streams.values())
+        *others, last = (stream.link.name for stream in self._streams.values())
         names = " and ".join([", ".join(others), last] if others else [last])
         voice.say(f"{names}: packets come; Ctrl-C ends it")
         self._thread.start()
 
     @property
     def feeds(self) -> Mapping[str, Feed]:
-        """By side."""
-        return {side: one.feed for side, one in self._streams.items()}
+        """They by side."""
+        return {side: stream.feed for side, stream in self._streams.items()}
 
     def close(self) -> None:
         """Hang up, and wait until the hosts are clean."""
@@ -106,9 +106,9 @@ class Streams:
 
     def _await_all(self) -> None:
         """Until all capture; the first thing that goes wrong with one raises."""
-        while (late := [one for one in self._streams.values() if one.state != "streaming"]) != []:
-            self._voice.progress(f"starting: {', '.join(one.link.name for one in late)} ")
-            event = wait_for(self._events, min(one.until for one in late))
+        while late := [stream for stream in self._streams.values() if stream.state != "streaming"]:
+            self._voice.progress(f"starting: {', '.join(stream.link.name for stream in late)} ")
+            event = wait_for(self._events, min(stream.until for stream in late))
             if event is None:
                 raise InputError(f"{late[0].link.name} does not answer (starting): is it overloaded? Try again")
             stream = self._streams[event.link.side]
@@ -119,7 +119,7 @@ class Streams:
         self._voice.progress("")
 
     def _run(self) -> None:
-        """Until it is closed."""
+        """Look after the streams until they are closed."""
         beat = 0.0
         while not self._is_over.is_set():
             event = wait_for(self._events, time.monotonic() + _LOOK_S)
@@ -207,7 +207,7 @@ class Streams:
         return stream.calm >= stream.patience
 
     def _ended(self, stream: _Stream, status: str) -> None:
-        """The capture, by itself."""
+        """The capture has ended by itself."""
         if status == _TOO_MUCH_CPU:
             if not self._shorten(stream):
                 self._over(
@@ -267,5 +267,5 @@ class Streams:
 
 def _last(link: Link) -> str:
     """What a host, or ssh, said last, in a line."""
-    said = [line for line in link.said if line.strip() and not SAID_BEFORE.search(line)]
-    return said[-1].removeprefix("nfslat: ")[:200] if said else "the connection was lost"
+    lines = [line for line in link.said if line.strip() and not SAID_BEFORE.search(line)]
+    return lines[-1].removeprefix("nfslat: ")[:200] if lines else "the connection was lost"

@@ -17,13 +17,10 @@ from collections.abc import Sequence
 from nfslat.errors import InputError
 from nfslat.model.units import NS_PER_S
 
-_HEADER, _RECORD, _BLOCK = (
-    24,
-    16,
-    12,
-)  # bytes: of a pcap file, in front of its packets, and the least of pcapng's blocks
+# Bytes of a pcap file's head and of that of its packets, and of the least block of pcapng.
+_HEADER, _RECORD, _BLOCK = 24, 16, 12
 _LOOK_MS = 200
-_LONGEST = 1 << 24  # bytes of a packet: more is damage
+_MOST_PACKET_BYTES = 1 << 24  # bytes of a packet: more is damage
 _PCAP = {  # the magic number: order of bytes, ns in the smaller unit of time
     b"\xd4\xc3\xb2\xa1": ("<", 1000),
     b"\xa1\xb2\xc3\xd4": (">", 1000),
@@ -39,7 +36,7 @@ class Splice:
     """Writes to one pipe or several. What it knows may be read by other threads."""
 
     def __init__(self, outs: Sequence[int], name: str) -> None:
-        """Of nothing yet; `name` is for messages."""
+        """`name` is for messages."""
         self.packets = self.bytes = 0
         self.wire_bytes = 0  # of the packets, had all of each been captured
         self.first_ns: int | None = None  # of the first packet since `begin`
@@ -66,11 +63,11 @@ class Splice:
         held = self._held + data if self._held else data
         start = 0
         if self._at_header:
-            found = self._header(held)
-            if found is None:
+            begin = self._header(held)
+            if begin is None:
                 self._held = held
                 return
-            start = found
+            start = begin
         end = self._blocks(held, start) if self._kind == _SECTION else self._records(held, start)
         self._held = held[end:]
         self._write(held[start:end])
@@ -138,7 +135,7 @@ class Splice:
         size, last, first, packets, wire_bytes = len(data), -1, at, 0, 0
         while at + _RECORD <= size:
             _, _, length, whole = head.unpack_from(data, at)
-            if length > _LONGEST:
+            if length > _MOST_PACKET_BYTES:
                 raise InputError("is damaged: a packet has no end", about=self._name)
             if at + _RECORD + length > size:
                 break
@@ -169,7 +166,7 @@ class Splice:
                     raise InputError("is damaged: a section has no order of bytes", about=self._name)
                 self._order, self._units = order, []
             kind, length = struct.unpack_from(f"{self._order}2I", data, at)
-            if not _BLOCK <= length <= _LONGEST:
+            if not _BLOCK <= length <= _MOST_PACKET_BYTES:
                 raise InputError("is damaged: a block has no end", about=self._name)
             if at + length > len(data):
                 break

@@ -6,47 +6,43 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from threading import Thread
 
-_MOST_S = 60.0
-_MOST_AT_ONCE = 4
+_MOST_SECONDS = 60.0
+_MOST_RUNNING = 4
 _STANDARD_ERROR = 2
 
 
 class Command:
     """Runs it in the user's shell, for each event once; what it prints goes to standard error."""
 
-    def __init__(self, command: str, most_s: float = _MOST_S) -> None:
+    def __init__(self, command: str, most_s: float = _MOST_SECONDS) -> None:
         """After `most_s` it is ended."""
         self._command, self._most_s = command, most_s
-        self._said: SimpleQueue[str] = SimpleQueue()
+        self._lines: SimpleQueue[str] = SimpleQueue()
         self._threads: list[Thread] = []
 
-    def tell(self, text: str) -> None:
-        """Returns at once."""
-        self._threads = [one for one in self._threads if one.is_alive()]
-        if len(self._threads) >= _MOST_AT_ONCE:
-            self._said.put(f"--exec: not run: {_MOST_AT_ONCE} of it are running")
+    def run(self, text: str) -> None:
+        """Run it with this on its standard input; returns at once."""
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        if len(self._threads) >= _MOST_RUNNING:
+            self._lines.put(f"--exec: not run: {_MOST_RUNNING} of it are running")
             return
-        thread = Thread(target=self._run, args=(text,), daemon=True)
-        thread.start()
-        self._threads.append(thread)
+        self._threads.append(Thread(target=lambda: self._lines.put(self._ran(text)), daemon=True))
+        self._threads[-1].start()
 
-    def said(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         """What became of those that ended since this was asked for last."""
-        while True:
-            try:
-                yield self._said.get_nowait()
-            except Empty:
-                return
+        while not self._lines.empty():
+            yield self._lines.get()
 
     def end(self) -> None:
-        """Those that run are waited for, as long as they may take."""
-        for one in self._threads:
-            one.join(self._most_s + 1)
+        """Wait for those that run, as long as they may take."""
+        for thread in self._threads:
+            thread.join(self._most_s + 1)
 
-    def _run(self, text: str) -> None:
+    def _ran(self, text: str) -> str:
         try:
             with subprocess.Popen(
                 ["/bin/sh", "-c", self._command],  # as the user gave it: data go to its standard input only
@@ -60,9 +56,7 @@ class Command:
                 except subprocess.TimeoutExpired:
                     os.killpg(process.pid, signal.SIGKILL)
                     process.communicate()
-                    self._said.put(f"--exec: ended after {self._most_s:g} s without an answer")
-                    return
+                    return f"--exec: ended after {self._most_s:g} s without an answer"
         except OSError as problem:
-            self._said.put(f"--exec: {problem.strerror}")
-            return
-        self._said.put(f"--exec: exit status {process.returncode}")
+            return f"--exec: {problem.strerror}"
+        return f"--exec: exit status {process.returncode}"
