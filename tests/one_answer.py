@@ -189,7 +189,7 @@ MODES = {
     "live": Mode(lambda pair: _live(pair, 10), may_lack=True),
     "live-ring": Mode(lambda pair: _live(pair, 2, _RING_BYTES), only_answer=True),
     "live-2s": Mode(lambda pair: _live(pair, 2), may_lack=True),
-    "fleet": Mode(_fleet),
+    "fleet": Mode(_fleet, apart=("pictures",)),  # its reports have none
     "stored": Mode(_stored, apart=("nfslat.engine", "captures.*.path")),
     "fifos": Mode(_fifos, only_answer=True),
 }

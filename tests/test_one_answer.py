@@ -33,7 +33,6 @@ class Differences:
 
 
 _STRETCHES = "where packets are no longer held, stretches are judged one by one, and verdicts are combined"
-_SEGMENTS = "segments of TCP are not kept for a fleet, and tell of clocks, and of the time to the capture"
 
 KNOWN = {
     "live": Differences(
@@ -52,7 +51,6 @@ KNOWN = {
         "captures charges clock findings inflight matched outcomes phases raw verdict",
         "audit notes pairs stack transport",
     ),
-    "fleet": Differences(f"{_SEGMENTS}; it has no pictures", figures="charges clock findings matched pictures"),
 }
 _NONE = Differences("")
 

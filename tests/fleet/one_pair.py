@@ -18,7 +18,7 @@ def through_fleet(files: Sequence[str]) -> dict[str, Any]:
     points = find_points(expand(files).files)
     (client,) = points.clients
     assert points.server is not None
-    server = ServerCapture(points.server, client.addresses)
+    server = ServerCapture(points.server)
     half = server.half(client.addresses)
     assert half is not None
     request = Request(

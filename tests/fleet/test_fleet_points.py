@@ -17,10 +17,11 @@ from wire import write_pcap
 
 from nfslat.errors import InputError, NfslatError
 from nfslat.fleet.run import manifest, tails
-from nfslat.fleet.run.capture import decode_point
+from nfslat.fleet.run.capture import decode_whole
 from nfslat.fleet.run.heads import Head, Pair, look
 from nfslat.fleet.run.inputs import Input, expand
 from nfslat.fleet.run.points import Points, assign, find_points
+from nfslat.model.segments import Wanted
 
 pytestmark = needs_native
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -69,14 +70,12 @@ def test_small_captures_are_decoded_once() -> None:
     """What is kept of one when it is looked at is what a task makes of it."""
     files = expand([str(SAMPLES / "client-slots")]).files
     (client,) = find_points(files, keep=True).clients
-    apart, facts = decode_point(client.name, client.files)
+    source, decoded, facts = decode_whole(client.name, client.files, Wanted.SOME)
     assert client.facts == facts
-    assert client.apart is not None
-    assert client.apart.source.files == apart.source.files
-    assert differences(client.apart.facts, apart.facts, "facts") == []
-    for (_, own), (_, other) in zip(client.apart.hosts, apart.hosts, strict=True):
-        assert differences(own, other, "host") == []
-    assert find_points(files).clients[0].apart is None
+    assert client.decoded is not None
+    assert client.decoded[0].files == source.files
+    assert differences(client.decoded[1], decoded, "client") == []
+    assert find_points(files).clients[0].decoded is None
 
 
 def test_two_clients_in_rotated_files(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from nfslat.decode import native
-from nfslat.decode.apart import Apart, decode_apart
-from nfslat.decode.merge import merge
+from nfslat.decode.blocks import decode
+from nfslat.decode.capture import Source
 from nfslat.decode.tools import find_tools
 from nfslat.errors import InputError, NfslatError, NoPacketsError
 from nfslat.fleet.run import fetch, tails
@@ -23,6 +23,7 @@ from nfslat.fleet.run.capture import CaptureFacts, facts_of
 from nfslat.fleet.run.inputs import Input
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NFS
+from nfslat.model.segments import Wanted
 from nfslat.model.tables import I64, Ops
 from nfslat.select import is_reverse
 
@@ -71,7 +72,7 @@ class Head:
     samples: tuple[Sample, ...] = ()
     problem: str = ""  # why it cannot be read
     facts: CaptureFacts | None = None  # of the whole file, where the head is that
-    apart: Apart | None = None  # what was decoded of it, where that was to be kept
+    decoded: tuple[Source, Decoded] | None = None  # where that was to be kept; with a sample of its segments
 
     @property
     def clients(self) -> frozenset[str]:
@@ -103,7 +104,8 @@ def _look(one: Input, folder: Path, size_bytes: int, *, keep: bool) -> Head:
     tools = cache(lambda: find_tools(folder))
     try:
         source = native.open_source(str(path), tools, folder, rereads=False)
-        found = decode_apart(source, tools, lambda _: None)
+        wanted = Wanted.SOME if keep and is_whole else Wanted.NONE
+        source, decoded = decode(source, tools, lambda _: None, segments=wanted)
     except NoPacketsError:
         if one.size_bytes > _NO_PACKETS_BYTES:
             raise InputError(
@@ -112,14 +114,13 @@ def _look(one: Input, folder: Path, size_bytes: int, *, keep: bool) -> Head:
         return Head(one, is_whole=is_whole)  # a rotated file that was just begun
     except NfslatError as problem:
         raise InputError(problem.beside(str(path)), about=one.name) from problem
-    decoded = merge([part for _, part in found.hosts], found.facts)
     last_ns = decoded.last_ns if is_whole else _end_of(one, path, decoded)
     head = Head(one, _pairs(decoded), decoded.first_ns, last_ns, is_whole, _samples(decoded.ops))
     if not is_whole or decoded.cut_short:
         return head
-    files = tuple(dataclasses.replace(file, name=one.name) for file in found.source.files)
-    found = dataclasses.replace(found, source=dataclasses.replace(found.source, files=files))
-    return dataclasses.replace(head, facts=facts_of(found, [one]), apart=found if keep else None)
+    source = dataclasses.replace(source, files=tuple(dataclasses.replace(file, name=one.name) for file in source.files))
+    facts = facts_of(source, decoded, len(decoded.ops), [one])
+    return dataclasses.replace(head, facts=facts, decoded=(source, decoded) if keep else None)
 
 
 def _end_of(one: Input, path: Path, decoded: Decoded) -> int:

@@ -142,7 +142,9 @@ class Run:
 
     def _decoded(self, point: Point) -> ServerCapture:
         if self._server is None:
-            self._server = ServerCapture(point, self._captured)
+            # Nothing is inferred of clients that were captured, and the segments of many would take much memory.
+            is_only = len(self._points.clients) == 1
+            self._server = ServerCapture(point, without=() if is_only else self._captured)
         return self._server
 
     def _planned(self) -> Windows | None:
@@ -202,7 +204,7 @@ class Run:
             yield Request(
                 name=name,
                 addresses=tuple(addresses),
-                own=None if own is None else OwnCapture(own.files, own.apart if server is not None else None),
+                own=None if own is None else OwnCapture(own.files, own.decoded if server is not None else None),
                 server=shown[0],
                 wide=shown[1],
                 windows=windows,
