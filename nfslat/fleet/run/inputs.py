@@ -10,13 +10,18 @@ import glob
 import os
 import re
 import stat
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+from nfslat import _native
+from nfslat.decode.bundle import is_bundle
 from nfslat.errors import InputError
-from nfslat.fleet.run import magic, remote
+from nfslat.fleet.run import remote
 
+_FIRST_BYTES = 1 << 16  # of what is elsewhere: they say what it is
 _DIGITS = re.compile(r"(\d+)")
 _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|snoop)\d*(\.(gz|bz2|xz|zst|lz4))?$")  # what captures are called
 
@@ -107,6 +112,9 @@ def _forgiving(given: Given) -> Given:
 
 
 _EMPTY = "the file is empty; was the capture stopped before it was written out?"
+_NO_CAPTURE = (
+    "neither pcap, pcapng, snoop, ERF nor a tar of capture.sh; write other formats as pcapng (editcap -F pcapng)"
+)
 
 
 def _at_path(path: str) -> Given:
@@ -128,17 +136,27 @@ def _at_file(path: str) -> Input | Problem:
         facts = os.stat(path)
         if not stat.S_ISREG(facts.st_mode):
             return Problem(path, "neither a file nor a directory; write the capture to a file first")
-        with open(path, "rb") as stream:
-            first = stream.read(magic.FIRST_BYTES)
+        with open(path, "rb"):
+            pass
     except OSError as problem:
         return Problem(path, f"cannot be read ({problem.strerror}); check its permissions")
-    if not first:
-        return Problem(path, _EMPTY)
-    kind = magic.kind_of(first)
-    if not kind:
-        return Problem(path, magic.why_not(first))
     token = f"{facts.st_dev:x}-{facts.st_ino:x}-{facts.st_size}-{facts.st_mtime_ns}"
-    return Input(os.path.abspath(path), path, facts.st_size, token, kind == "tar")
+    return _input(Input(os.path.abspath(path), path, facts.st_size, token), Path(path), facts.st_size)
+
+
+def _input(file: Input, path: Path, size_bytes: int) -> Input | Problem:
+    """`file`, where what is at `path`, its first bytes at least, begins as a capture does, or a tar of capture.sh."""
+    if not size_bytes:
+        return Problem(file.name, _EMPTY)
+    if is_bundle(path):
+        return replace(file, is_tar=True)
+    try:
+        _native.peek(path)
+    except _native.NotACapture:
+        return Problem(file.name, _NO_CAPTURE)
+    except (OSError, ValueError):
+        pass  # it is damaged, and the decoder says how; or more than the first bytes is needed to look into it
+    return file
 
 
 def _in_directory(path: str) -> Given:
@@ -229,27 +247,16 @@ def _remote_file(fs: Any, path: str, info: dict[str, Any]) -> Input | Problem:
     url = fs.unstrip_protocol(path)
     name = remote.shown(url)
     try:
-        with remote.open_stream(url) as stream:
-            first = _first(stream)
-        if not first:
-            return Problem(name, _EMPTY)
-        kind = magic.kind_of(first)
-        if not kind:
-            return Problem(name, magic.why_not(first))
-        return Input(url, name, int(info.get("size") or 0), remote.token_of(fs, path, info), kind == "tar")
+        with remote.open_stream(url) as stream, tempfile.NamedTemporaryFile(prefix="nfslat-") as head:
+            while head.tell() < _FIRST_BYTES and (part := stream.read(_FIRST_BYTES - head.tell())):
+                head.write(part)
+            head.flush()
+            file = Input(url, name, int(info.get("size") or 0), remote.token_of(fs, path, info))
+            return _input(file, Path(head.name), head.tell())
     except InputError as problem:
         return Problem(name, problem.beside(name))
     except Exception as problem:  # each file system has its own
         return Problem(name, _why_unreachable(problem))
-
-
-def _first(stream: Any) -> bytes:
-    parts: list[bytes] = []
-    left = magic.FIRST_BYTES
-    while left and (part := stream.read(left)):
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
 
 
 def _why_unreachable(problem: Exception) -> str:

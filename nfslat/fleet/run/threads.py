@@ -153,23 +153,18 @@ def _of_all_time(jobs: Jobs, whole: Threads, stretches: list[_Stretch]) -> Threa
     another number at another time is no doubt about this one."""
     if all(threads is whole for _, threads in stretches):
         return whole
-    names = ("start_ns", "low_start_ns", "high_start_ns")
-    columns = {
-        name: np.concatenate(
-            [
-                getattr(threads, name)[rows] if threads is whole else getattr(threads, name)
-                for rows, threads in stretches
-            ]
-        )
-        for name in names
-    }
-    waited_ns = columns["start_ns"] - jobs.work.arrival_ns
+    start_ns, low_start_ns, high_start_ns = (
+        np.concatenate([getattr(own, name)[rows] if own is whole else getattr(own, name) for rows, own in stretches])
+        for name in ("start_ns", "low_start_ns", "high_start_ns")
+    )
+    of_each = whole._replace(start_ns=start_ns, low_start_ns=low_start_ns, high_start_ns=high_start_ns)
+    waited_ns = start_ns - jobs.work.arrival_ns
     limits = [(int(waited_ns[rows].sum()), threads) for rows, threads in stretches if threads.limited]
     if not limits:
         untold = next((own for _, own in stretches if own.cannot or own.instead), stretches[0].threads)
-        return whole.untold(untold.cannot)._replace(instead=untold.instead, **columns)
+        return of_each.untold(untold.cannot)._replace(instead=untold.instead)
     _, main = max(limits, key=lambda limit: limit[0])
-    return whole._replace(
+    return of_each._replace(
         estimate=main.estimate,
         low=main.low,
         high=main.high,
@@ -179,7 +174,6 @@ def _of_all_time(jobs: Jobs, whole: Threads, stretches: list[_Stretch]) -> Threa
         waiting_share=float((waited_ns > 0).mean()),
         cannot="",
         instead="",
-        **columns,
     )
 
 
