@@ -12,7 +12,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from nfslat import api, pipeline
 from nfslat.decode.capture import File, Source
@@ -21,7 +20,7 @@ from nfslat.decode.segments import sampled
 from nfslat.errors import InputError, NfslatError
 from nfslat.evidence.known import Known
 from nfslat.evidence.outside import Outside, with_bundled
-from nfslat.fleet.compare.summary import ClientSummary, summarize, summarize_server_only
+from nfslat.fleet.compare.summary import About, ClientSummary, summarize, summarize_server_only
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.run.capture import CaptureFacts, decode_whole, facts_of
 from nfslat.fleet.run.inputs import Input
@@ -142,31 +141,22 @@ def correlate(request: Request, own: Side | None) -> tuple[Analysis, api.Options
 
 
 def _compared(request: Request, own: Side | None) -> tuple[ClientSummary, bytes | None]:
-    about: dict[str, Any] = {"name": request.name, "addresses": request.addresses, "groups": request.groups}
+    about = About(request.name, request.addresses, request.groups, request.windows, report=request.report_name)
     try:
         analysis, options = correlate(request, own)
     except NotInferredError as problem:
         if request.server is None:
             raise
-        side = _only_side(request, own)
-        return summarize_server_only(
-            side, **about, windows=request.windows, wide=request.wide, why=problem.why
-        ), None  # fmt: skip
+        about = dataclasses.replace(about, report=None)
+        return summarize_server_only(_only_side(request, own), about, request.wide, problem.why), None
     made = api.Report(analysis, options)
     report = made.judged if request.report_name is None else made.summary
     text = None
     if request.report_name is not None:
         # Without its pictures, which take as long as all of the rest, and not indented, which takes half of that.
         text = json.dumps(report.to_dict(), allow_nan=False, separators=(",", ":")).encode()
-    summary = summarize(
-        analysis,
-        report,
-        **about,
-        windows=request.windows,
-        application_ms=_application_ms(request.application_ms, analysis),
-        report_name=request.report_name,
-    )
-    return summary, text
+    about = dataclasses.replace(about, application_ms=_application_ms(request.application_ms, analysis))
+    return summarize(analysis, report, about), text
 
 
 def _both(name: str, half: Half, own: Side) -> Correlation:

@@ -238,8 +238,8 @@ class Run:
             self._problems += facts.problems
 
     def _keep_client(self, folder: RunFolder, key: str | None, done: ClientDone) -> None:
-        if done.report is not None and done.summary is not None and done.summary.report_name is not None:
-            folder.write(done.summary.report_name, done.report)
+        if done.report is not None and done.summary is not None and done.summary.report is not None:
+            folder.write(done.summary.report, done.report)
         folder.put(key, dataclasses.replace(done, report=None))
 
     def _keep(self, write: Callable[[RunFolder], object]) -> None:
@@ -288,9 +288,7 @@ class Run:
         server = None if self._brief is None else self._brief.figures
         outcome = comparison.compare(summaries, server, windows, untold=len(self._failed))
         self._keep(
-            lambda folder: folder.write_reports(
-                {one.name: one.report_name for one in summaries if one.report_name is not None}
-            )
+            lambda folder: folder.write_reports({one.name: one.report for one in summaries if one.report is not None})
         )
         compared = [dataclasses.replace(one, command=self._command(one)) for one in outcome.clients]
         clients = [*compared, *(not_compared(name, *self._failed[name]) for name in sorted(self._failed))]
