@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import Any
 
 from nfslat.fleet import model
 from nfslat.fleet.compare.common import common, of_own_reports, spent_ns
@@ -113,9 +114,10 @@ _OF_SUMMARY = {field.name for field in dataclasses.fields(model.Client)} - {
 def _client(
     one: ClientSummary, ways: Sequence[Odd], excess: model.Excess | None, beyond: Sequence[Beyond | None]
 ) -> model.Client:
-    known = {name: getattr(one, name) for name in _OF_SUMMARY}
+    known: dict[str, Any] = {name: getattr(one, name) for name in _OF_SUMMARY}
+    known |= {name: list(value) for name, value in known.items() if isinstance(value, tuple)}
     return model.Client(
-        **{name: list(value) if isinstance(value, tuple) else value for name, value in known.items()},
+        **known,
         excess=excess,
         outlier=bool(ways),
         set_apart=model.SetApart(ways[0].layer, ways[0].cause, ways[0].confidence) if ways else None,
