@@ -18,7 +18,7 @@ from wire import Seen, write_pcap
 from nfslat.decode.merge import merge
 from nfslat.fleet.run.callers import Conversation, callers_of
 from nfslat.fleet.run.capture import decode_by_hosts
-from nfslat.fleet.run.client import OwnCapture, Request, compare_client
+from nfslat.fleet.run.client import Request, compare_client
 from nfslat.fleet.run.finished import report_names
 from nfslat.fleet.run.inputs import expand
 from nfslat.fleet.run.points import Point
@@ -77,7 +77,7 @@ def test_without_the_others_nothing_is_said_of_threads(tmp_path: Path) -> None:
     }
     name = "10.0.1.2"
     server = ServerCapture(written(at("server", *clients.values()), "server.pcap", tmp_path), [name])
-    own = OwnCapture(written(at("client", clients[name]), "client.pcap", tmp_path).files)
+    own = written(at("client", clients[name]), "client.pcap", tmp_path).files
     half = server.half([name])
     assert half is not None
     for is_shared in (False, True):
@@ -102,7 +102,7 @@ def test_hosts_that_call_each_other_are_two_clients(tmp_path: Path) -> None:
     for name in server.callers.names:
         half = server.half([name])
         assert half is not None
-        summary = compare_client(Request(name, (name,), None, half[0], server.windows)).summary
+        summary = compare_client(Request(name, (name,), (), half[0], server.windows)).summary
         assert summary is not None
         ops[name] = summary.ops
     assert ops == {A: 27, B: 11}

@@ -22,7 +22,7 @@ from nfslat.evidence.known import Known
 from nfslat.evidence.outside import Outside, with_bundled
 from nfslat.fleet.compare.summary import About, ClientSummary, summarize, summarize_server_only
 from nfslat.fleet.compare.windows import Windows
-from nfslat.fleet.run.capture import CaptureFacts, decode_whole, facts_of
+from nfslat.fleet.run.capture import CaptureFacts, decode_whole
 from nfslat.fleet.run.inputs import Input
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.match import overlap
@@ -50,34 +50,17 @@ class Half:
         return _side_of(self.source, dataclasses.replace(merge(self.parts, self.facts), segments=talks))
 
 
-@dataclass(frozen=True)
-class OwnCapture:
-    """A client's own; `decoded` where that was done when it was looked at, with a sample of its segments."""
-
-    files: tuple[Input, ...]
-    decoded: tuple[Source, Decoded] | None = None
-
-    def side(self, title: str, segments: Wanted) -> tuple[Side, CaptureFacts]:
-        """Raises ``InputError`` where none of the files can be read."""
-        if self.decoded is None or segments is Wanted.ALL:
-            source, decoded, facts = decode_whole(title, self.files, segments)
-        else:
-            source, decoded = self.decoded
-            facts = facts_of(source, decoded, len(decoded.ops), self.files)
-        return _side_of(source, decoded), facts
-
-
 def _side_of(source: Source, decoded: Decoded) -> Side:
     return pipeline.side_of(dataclasses.replace(source, name=_title(source.files)), decoded)
 
 
 @dataclass(frozen=True)
 class Request:
-    """One client; `own` None where it has no capture of its own, `server` where the server has none."""
+    """One client; without `own` where it has no capture, and with `server` None where the server has none."""
 
     name: str
     addresses: tuple[str, ...]
-    own: OwnCapture | None
+    own: tuple[Input, ...]  # files of its own capture
     server: Half | None
     windows: Windows
     wide: ServerWide | None = None  # what the server did for all clients; None: nobody else calls it, or not known
@@ -105,17 +88,19 @@ class NotInferredError(InputError):
     """The packets of one capture do not tell what the other host did."""
 
 
-def measure(own: OwnCapture) -> CaptureFacts:
+def measure(own: Sequence[Input]) -> CaptureFacts:
     """What a client's capture is like, where windows of time are to be planned that no server's capture gives."""
-    return decode_whole("", own.files)[2]
+    return decode_whole("", own)[2]
 
 
 def compare_client(request: Request) -> ClientDone:
     """The task. Raises ``InputError`` where the client's own files cannot be read."""
     own, facts = None, None
-    if request.own is not None:
+    if request.own:
         # The server's half is inferred from all segments; of two captures a sample tells how late their stamps are.
-        own, facts = request.own.side(request.name, Wanted.ALL if request.server is None else Wanted.SOME)
+        wanted = Wanted.ALL if request.server is None else Wanted.SOME
+        source, decoded, facts = decode_whole(request.name, request.own, wanted)
+        own = _side_of(source, decoded)
     try:
         summary, report = _compared(request, own)
     except NfslatError as problem:

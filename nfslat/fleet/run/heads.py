@@ -10,12 +10,12 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from nfslat.decode import native
 from nfslat.decode.blocks import decode
-from nfslat.decode.capture import Source
 from nfslat.decode.tools import find_tools
 from nfslat.errors import InputError, NfslatError, NoPacketsError
 from nfslat.fleet.run import fetch, tails
@@ -23,12 +23,10 @@ from nfslat.fleet.run.capture import CaptureFacts, facts_of
 from nfslat.fleet.run.inputs import Input
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NFS
-from nfslat.model.segments import Wanted
 from nfslat.model.tables import I64, Ops
 from nfslat.select import is_reverse
 
 _DEEPER = 8  # times as much is read where little was found
-_SMALL_BYTES = 8 << 20  # of a capture that is decoded as a whole
 _FEW_OPS = 64
 _MOST_SAMPLES = 256
 _NO_PACKETS_BYTES = 4096  # as much may be in front of the first one
@@ -50,8 +48,7 @@ class Pair:
     near: str = ""  # "client" or "server": the end from which the capture was taken; "" where that does not show
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """One op, to be found again in the capture of the other side: there the same ones are chosen."""
 
     ends: Ends
@@ -72,7 +69,6 @@ class Head:
     samples: tuple[Sample, ...] = ()
     problem: str = ""  # why it cannot be read
     facts: CaptureFacts | None = None  # of the whole file, where the head is that
-    decoded: tuple[Source, Decoded] | None = None  # where that was to be kept; with a sample of its segments
 
     @property
     def clients(self) -> frozenset[str]:
@@ -80,32 +76,27 @@ class Head:
         return frozenset(pair.client for pair in self.pairs)
 
 
-def look(one: Input, scratch: Path | None = None, *, keep: bool = False) -> Head:
-    """Decode the first 2 MiB, or 16 where these show little. What cannot be read has a `problem`; nothing is raised.
-
-    `keep`: a capture of up to 8 MiB is decoded as a whole, and kept, so that it need not be read again.
-    """
-    begin_bytes = _SMALL_BYTES if keep and one.size_bytes <= _SMALL_BYTES else fetch.HEAD_BYTES
+def look(one: Input, scratch: Path | None = None) -> Head:
+    """Decode the first 2 MiB, or 16 where these show little. What cannot be read has a `problem`; nothing is raised."""
     with tempfile.TemporaryDirectory(prefix="nfslat-head-", dir=scratch) as folder:
         try:
-            found = _look(one, Path(folder), begin_bytes, keep=keep)
+            found = _look(one, Path(folder), fetch.HEAD_BYTES)
             few = len(found.samples) < _FEW_OPS and len(found.clients) < 2
             if few and not found.is_whole and not found.problem:
-                found = _look(one, Path(folder), _DEEPER * fetch.HEAD_BYTES, keep=keep)
+                found = _look(one, Path(folder), _DEEPER * fetch.HEAD_BYTES)
         except NfslatError as problem:
             return Head(one, problem=problem.beside(one.name))
     return found
 
 
-def _look(one: Input, folder: Path, size_bytes: int, *, keep: bool) -> Head:
+def _look(one: Input, folder: Path, size_bytes: int) -> Head:
     path = fetch.head(one, folder, size_bytes)
     # Of a tar there may be more captures.
     is_whole = one.size_bytes <= size_bytes and not one.is_tar
     tools = cache(lambda: find_tools(folder))
     try:
         source = native.open_source(str(path), tools, folder, rereads=False)
-        wanted = Wanted.SOME if keep and is_whole else Wanted.NONE
-        source, decoded = decode(source, tools, lambda _: None, segments=wanted)
+        source, decoded = decode(source, tools, lambda _: None)
     except NoPacketsError:
         if one.size_bytes > _NO_PACKETS_BYTES:
             raise InputError(
@@ -118,9 +109,7 @@ def _look(one: Input, folder: Path, size_bytes: int, *, keep: bool) -> Head:
     head = Head(one, _pairs(decoded), decoded.first_ns, last_ns, is_whole, _samples(decoded.ops))
     if not is_whole or decoded.cut_short:
         return head
-    source = dataclasses.replace(source, files=tuple(dataclasses.replace(file, name=one.name) for file in source.files))
-    facts = facts_of(source, decoded, len(decoded.ops), [one])
-    return dataclasses.replace(head, facts=facts, decoded=(source, decoded) if keep else None)
+    return dataclasses.replace(head, facts=facts_of(source, decoded, len(decoded.ops), [one]))
 
 
 def _end_of(one: Input, path: Path, decoded: Decoded) -> int:

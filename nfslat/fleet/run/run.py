@@ -28,7 +28,7 @@ from nfslat.fleet.compare import compare as comparison
 from nfslat.fleet.compare.summary import BOTH, INFERRED, ClientSummary
 from nfslat.fleet.compare.windows import Windows, plan
 from nfslat.fleet.run.capture import CaptureFacts
-from nfslat.fleet.run.client import ClientDone, Half, OwnCapture, Request, compare_client, measure
+from nfslat.fleet.run.client import ClientDone, Half, Request, compare_client, measure
 from nfslat.fleet.run.executor import Done, Workers, WorkersGone, in_words
 from nfslat.fleet.run.finished import RunFolder, key_of, report_names
 from nfslat.fleet.run.points import Point, Points
@@ -151,7 +151,7 @@ class Run:
         """By what the clients' captures hold; those that were not read to their end as they were looked at are read."""
         known = [one.facts for one in self._own.values() if one.facts is not None]
         unknown = [one for one in self._own.values() if one.facts is None]
-        for _, done in self._workers.each(measure, (OwnCapture(one.files) for one in unknown)):
+        for _, done in self._workers.each(measure, (one.files for one in unknown)):
             if isinstance(done.value, CaptureFacts):  # else the comparison says why not
                 known.append(done.value)
         if not known:
@@ -204,7 +204,7 @@ class Run:
             yield Request(
                 name=name,
                 addresses=tuple(addresses),
-                own=None if own is None else OwnCapture(own.files, own.decoded if server is not None else None),
+                own=() if own is None else own.files,
                 server=shown[0],
                 wide=shown[1],
                 windows=windows,
