@@ -167,20 +167,23 @@ def _in_directory(path: str) -> Given:
         name = str(problem.filename or path)
         problems.append(Problem(name, f"cannot be read ({problem.strerror}); check its permissions"))
 
-    files: list[Input] = []
-    seen = 0
-    for name in sorted(_below(path, note), key=by_numbers):
-        seen += 1
-        found = _at_file(name)
-        if isinstance(found, Input):
-            files.append(found)
-        elif found.why == _EMPTY or found.why.startswith("cannot be read") or _CAPTURE.search(name):
-            problems.append(found)
-    if not files and not problems:
-        why = f"none of its {seen:,} files is a capture" if seen else "the directory is empty"
-        problems.append(Problem(path, f"{why}; give the one that holds what tcpdump -w wrote"))
-    given = Given(tuple(files), tuple(problems))
-    return _forgiving(given) if files else given
+    names = sorted(_below(path, note), key=by_numbers)
+    return _of_folder(path, [(name, _at_file(name)) for name in names], problems)
+
+
+def _of_folder(name: str, found: Sequence[tuple[str, Input | Problem]], problems: Sequence[Problem]) -> Given:
+    """`found` are its files by their names, `problems` are with the folder itself."""
+    files = tuple(one for _, one in found if isinstance(one, Input))
+    bad = [
+        one
+        for path, one in found
+        if isinstance(one, Problem) and (one.why == _EMPTY or "cannot be" in one.why or _CAPTURE.search(path))
+    ]
+    if files or bad or problems:
+        given = Given(files, (*problems, *bad))
+        return _forgiving(given) if files else given
+    why = f"none of its {len(found):,} files is a capture" if found else "the directory is empty"
+    return Given((), (Problem(name, f"{why}; give the one that holds what tcpdump -w wrote"),))
 
 
 def _below(path: str, note: Any) -> Iterator[str]:
@@ -226,21 +229,11 @@ def _below_url(fs: Any, path: str) -> Given:
         if info["type"] != "directory" and not is_page:
             found = _remote_file(fs, path, info)
             return Given((), (found,)) if isinstance(found, Problem) else Given((found,), ())
-        files, problems = [], []
-        for one in sorted(fs.find(path), key=by_numbers):
-            if any(part.startswith(".") for part in one[len(path) :].split("/")):
-                continue
-            found = _remote_file(fs, one, fs.info(one))
-            if isinstance(found, Input):
-                files.append(found)
-            elif found.why == _EMPTY or found.why.startswith("cannot be reached"):
-                problems.append(found)
+        names = [one for one in sorted(fs.find(path), key=by_numbers) if "/." not in one[len(path.rstrip("/")) :]]
+        below = [(one, _remote_file(fs, one, fs.info(one))) for one in names]
     except Exception as problem:  # each file system has its own
         return Given((), (Problem(name, _why_unreachable(problem)),))
-    if not files and not problems:
-        problems.append(Problem(name, "no capture in it; give the one that holds what tcpdump -w wrote"))
-    given = Given(tuple(files), tuple(problems))
-    return _forgiving(given) if files else given
+    return _of_folder(name, below, ())
 
 
 def _remote_file(fs: Any, path: str, info: dict[str, Any]) -> Input | Problem:

@@ -32,9 +32,8 @@ from nfslat.fleet.run.client import ClientDone, Half, Request, compare_client, m
 from nfslat.fleet.run.executor import Done, Workers, WorkersGone, in_words
 from nfslat.fleet.run.finished import RunFolder, key_of, report_names
 from nfslat.fleet.run.points import Point, Points
-from nfslat.fleet.run.remarks import lost, not_compared, warned
+from nfslat.fleet.run.remarks import captures_of, lost, not_compared, warned
 from nfslat.fleet.run.server import ServerBrief, ServerCapture
-from nfslat.fleet.run.totals import captures_of
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.model.units import to_s
 from nfslat.tally.sketch import RELATIVE_ERROR
