@@ -32,6 +32,7 @@ from nfslat.fleet.sections.words import (
     span,
 )
 from nfslat.report.html.page import filled
+from nfslat.report.html.tiles import Tile
 
 _PACKAGE = "nfslat.fleet"
 _DETAILED = 300  # clients; of more a row has no packet of details, or the page would be too large for a mail
@@ -48,19 +49,6 @@ class Row:
     cause: str
     link: str | None  # to its report, where it lies beside the page
     detailed: bool
-
-
-@dataclass(frozen=True)
-class Tile:
-    """One of the numbers under the verdict."""
-
-    key: str
-    layer: str  # whose it is; "whole" is the sum of the others
-    title: str
-    ms: float
-    shown: str  # the parts add up to the whole, to the printed digit
-    share: float | None  # of the whole
-    means: str
 
 
 def render(fleet: Fleet, *, folder: str | None = None) -> str:
@@ -142,9 +130,9 @@ def _tiles(total: OpRow | None) -> list[Tile]:
     shown, added = adding_up([value for _, _, _, value, _ in parts])
     means = "mean over all ops of all clients, at the clients' wire"
     return [
-        Tile("client", "whole", "Client SRT", whole, added, None, means),
+        Tile("client", "whole", "Client SRT", whole, added, None, None, "", None, means),
         *(
-            Tile(key, layer, title, value, text, value / whole if whole > 0 else None, said)
+            Tile(key, layer, title, value, text, value / whole if whole > 0 else None, None, "", None, said)
             for (key, layer, title, value, said), text in zip(parts, shown, strict=True)
         ),
     ]
