@@ -194,7 +194,7 @@ MODES = {
     "halves": Mode(lambda pair: _blocks(pair, 2)),
     "sevenths": Mode(lambda pair: _blocks(pair, 7)),
     "live": Mode(_live, apart=_AS_WRITTEN),
-    "fleet": Mode(_fleet),
+    "fleet": Mode(_fleet, apart=("pictures",)),  # its reports have none
     "stored": Mode(_stored, apart=("nfslat.engine", "captures.*.path")),
     "fifos": Mode(_fifos, only_answer=True),
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -20,24 +19,6 @@ BY_DAY = (
     "samples/packet-loss samples/session-slots lab/i_v41_callback_recall lab2/cached_client lab2/half_threads "
     "lab2/v4_grace_restart"
 ).split()
-
-
-@dataclass(frozen=True)
-class Differences:
-    """In what a mode is known to differ from the whole; an entry goes with its last case."""
-
-    why: str
-    answers: str = ""  # pairs with another outcome, layer, cause or confidence
-    figures: str = ""  # sections of the report in which pairs of `BY_DAY` differ
-    figures_of_others: str = ""  # sections in which only others do
-
-
-_SEGMENTS = "segments of TCP are not kept for a fleet, and tell of clocks, and of the time to the capture"
-
-KNOWN = {
-    "fleet": Differences(f"{_SEGMENTS}; it has no pictures", figures="charges clock findings matched pictures"),
-}
-_NONE = Differences("")
 
 
 @pytest.fixture(scope="session")
@@ -66,10 +47,7 @@ def _cases(*, of_answers: bool) -> list[Any]:
         for mode in MODES:
             if MODES[mode].only_answer and not of_answers:
                 continue
-            known = KNOWN.get(mode, _NONE)
             marks = [] if name in BY_DAY else [pytest.mark.long]
-            if of_answers and name in known.answers.split():
-                marks.append(pytest.mark.xfail(raises=AssertionError, strict=True, reason=known.why))
             cases.append(pytest.param(mode, name, id=f"{mode}-{name}", marks=marks))
     return cases
 
@@ -86,36 +64,12 @@ def test_the_answer_is_that_of_the_whole(mode: str, name: str, compared: Callabl
 
 @pytest.mark.parametrize(("mode", "name"), _cases(of_answers=False))
 def test_figures_are_those_of_the_whole(mode: str, name: str, compared: Callable[[str, str], Compared]) -> None:
-    """Each leaf of the report is the same, but for those that say where operations came from, and sections in KNOWN."""
+    """Each leaf of the report is the same, but for those that say where operations came from."""
     try:
         made = compared(mode, name)
     except NotAskedError as problem:
         pytest.skip(str(problem))
-    known = KNOWN.get(mode, _NONE)
-    listed = {*known.figures.split(), *(() if name in BY_DAY else known.figures_of_others.split())}
-    assert [line for section in sorted(set(made.sections) - listed) for line in made.examples(section, 5)] == []
-
-
-@pytest.mark.skipif(not PAIRS.keys() >= {*BY_DAY}, reason="no captures at ../shared")
-@pytest.mark.parametrize("night", [False, pytest.param(True, marks=pytest.mark.long)], ids=["day", "night"])
-@pytest.mark.parametrize("mode", KNOWN)
-def test_no_section_is_listed_without_a_case(mode: str, night: bool, compared: Callable[[str, str], Compared]) -> None:
-    """A section in which no pair differs any more goes from KNOWN."""
-    names, known = list(PAIRS) if night else BY_DAY, KNOWN[mode]
-    differ: set[str] = set()
-    for name in names:
-        try:
-            differ |= compared(mode, name).sections.keys()
-        except NotAskedError:
-            continue
-    assert {*known.figures.split(), *(known.figures_of_others.split() if night else ())} <= differ
-
-
-def test_each_entry_is_of_a_pair_and_a_mode() -> None:
-    """A slip in KNOWN is none that stays."""
-    assert KNOWN.keys() <= MODES.keys()
-    if PAIRS.keys() >= {*BY_DAY}:
-        assert {name for known in KNOWN.values() for name in known.answers.split()} <= PAIRS.keys()
+    assert [line for section in sorted(made.sections) for line in made.examples(section, 5)] == []
 
 
 def test_leaves_are_all_values() -> None:

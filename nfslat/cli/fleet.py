@@ -47,7 +47,6 @@ Exit status: as nfslat's, and 4 where a part could not be done (nfslat --help)."
 
 STATUS_IN_PART = 4
 _SAID = 3  # problems with files, beside what came of them
-_NEAR_BYTES = 1 << 30  # of captures; what is decoded of more is not kept in memory until it is compared
 _MANY_HEADS = 512  # files; more are looked at by the workers
 
 
@@ -205,7 +204,7 @@ def _points(options: argparse.Namespace, given: Given, manifest: Manifest | None
 
     files = given.files
     if options.scheduler is None and len(files) < _MANY_HEADS:
-        return find_points(files, manifest, keep=sum(one.size_bytes for one in files) < _NEAR_BYTES)
+        return find_points(files, manifest)
     heads = [Head(one) for one in files]
     for number, done in workers.each(look, files):
         heads[number] = done.value or Head(files[number], problem=done.why_not)

@@ -8,10 +8,11 @@ from typing import Any
 
 from nfslat.answer.words import ms
 from nfslat.fleet.charts_clients import bars_chart, rows_axis, scatter_chart
-from nfslat.fleet.charts_time import Times, parts, server_lanes, time_axis, times_of
+from nfslat.fleet.charts_time import Times, as_it_is, by_name, parts, server_lanes, time_axis, times_of
 from nfslat.fleet.model import Client, Fleet
 from nfslat.fleet.sections.words import compared, mean_over
-from nfslat.report.charts.chart import Chart, Spec
+from nfslat.report.charts.chart import Chart
+from nfslat.report.charts.legend import Entry, box, legend
 from nfslat.report.charts.style import STRONG, lane, lanes, tips, words
 from nfslat.report.text_layout import count, visible
 
@@ -45,7 +46,7 @@ def heat_chart(fleet: Fleet) -> list[Chart]:
     drawn.y["axis"]["title"] = None
     drawn.marks += [
         words("Clients, those that suffer most first", {"value": left}, {"value": px + 14}, style="heading"),
-        *_key(left, px + _HEAD_PX + 6, top),
+        *legend(_key(top), px + _HEAD_PX),
         {
             "description": "Clients by time",
             "data": {"values": cells},
@@ -69,14 +70,8 @@ def heat_chart(fleet: Fleet) -> list[Chart]:
                 "x2": {"field": "to"},
                 "y": drawn.at("row"),
                 "y2": {"field": "rank"},
-                "fill": _hue("more"),
-                "fillOpacity": {
-                    "field": "strength",
-                    "type": "quantitative",
-                    "scale": None,
-                    "legend": None,
-                    "title": None,
-                },
+                "fill": by_name("more", {name: STRONG[name] for name in _HUES} | {"none": "var(--grid)"}),
+                "fillOpacity": as_it_is("strength"),
                 "tooltip": tips(
                     ("client", "client"),
                     ("row", "row from the top, from 0", ","),
@@ -113,30 +108,12 @@ def heat_chart(fleet: Fleet) -> list[Chart]:
     return [Chart("heat", "Clients by time", caption, alt, lanes(found, height, alt), height + 60, "heat")]
 
 
-def _hue(field: str) -> Spec:
-    domain = [*_HUES, "none"]
-    scale = {"domain": domain, "range": [*(STRONG[name] for name in _HUES), "var(--grid)"]}
-    return {"field": field, "type": "nominal", "scale": scale, "legend": None, "title": None}
-
-
-def _key(left: int, y: int, top: float) -> list[Spec]:
-    """What strengths and colours stand for, on two lines above the map."""
-    marks: list[Spec] = []
-    for line, (name, said) in enumerate(_HUES.items()):
-        at = y + 16 * line
-        for step in range(4):
-            place = {"x": {"value": left + 20 * step}, "x2": {"value": left + 20 * step + 18}}
-            strength = _PALEST + (1 - _PALEST) * math.sqrt((step + 1) / 4)
-            marks.append(
-                {
-                    "data": {"values": [{}]},
-                    "mark": {"type": "rect", "fill": STRONG[name], "fillOpacity": strength, "tooltip": None},
-                    "encoding": {**place, "y": {"value": at}, "y2": {"value": at + 11}},
-                }
-            )
-        text = f"{said}: {', '.join(ms(top * step / 4, 1) for step in range(1, 5))} ms more"
-        marks.append(words(text, {"value": left + 86}, {"value": at + 9}, fontSize=11))
-    return marks
+def _key(top_ms: float) -> list[Entry]:
+    """What strengths and colours stand for."""
+    steps = (1 / 4, 2 / 4, 3 / 4, 1.0)
+    strengths = [_PALEST + (1 - _PALEST) * math.sqrt(step) for step in steps]
+    shown = ", ".join(ms(top_ms * step, 1) for step in steps)
+    return [box(f"{said}: {shown} ms more", STRONG[name], *strengths) for name, said in _HUES.items()]
 
 
 # ---- cells ----
@@ -162,23 +139,9 @@ def _cells(ranked: list[tuple[int, Client]], times: Times) -> tuple[list[dict[st
             strength = math.sqrt(min(excess / top, 1.0)) if excess is not None and excess > 0 else 0.0
             beyond = [mean_over(part, f"{name}_excess_ms") or 0.0 for name in _HUES]
             more = max(zip(beyond, _HUES, strict=True))[1]
+            figures = {"excess": excess, "srt": srt, "net": net, "server": inside, "queue": mean_over(part, "queue_ms")}
             cells.append(
-                {
-                    "row": row,
-                    "bin": at,
-                    "ops": ops,
-                    "excess": _short(excess),
-                    "srt": _short(srt),
-                    "net": _short(net),
-                    "server": _short(inside),
-                    "queue": _short(mean_over(part, "queue_ms")),
-                    "more": more if strength else "none",
-                    "s": round(strength, 2),
-                }
+                {"row": row, "bin": at, "ops": ops, "more": more if strength else "none", "s": round(strength, 2)}
+                | {name: None if value is None else float(f"{value:.4g}") for name, value in figures.items()}
             )
     return cells, top
-
-
-def _short(value: float | None) -> float | None:
-    """Four digits are enough for a tooltip."""
-    return None if value is None else float(f"{value:.4g}")

@@ -8,9 +8,11 @@ import statistics
 from typing import Any
 
 from nfslat.answer.words import ms
+from nfslat.fleet.charts_time import as_it_is, by_name
 from nfslat.fleet.model import Client, Fleet
 from nfslat.fleet.sections.words import common_prefix, compared
 from nfslat.report.charts.chart import Chart, Spec
+from nfslat.report.charts.legend import box, height, legend
 from nfslat.report.charts.style import (
     COLOUR,
     PLAIN,
@@ -38,6 +40,7 @@ _PARTS = (
     ("thread", COLOUR["server"], 0.9, "in the server"),
     ("queue", COLOUR["server"], 0.4, "queue"),
 )
+_KEY = [box(said, colour, solid) for _, colour, solid, said in _PARTS]
 
 
 def labels_of(ranked: list[tuple[int, Client]]) -> list[str]:
@@ -74,7 +77,7 @@ def bars_chart(fleet: Fleet) -> list[Chart]:
     end = max([one["end"] for one in values] + [0.0]) or 1.0
     low = min([one["end"] for one in values] + [0.0])
     typical = statistics.median(_mean(one, "client") for _, one in everybody)
-    top = 34
+    top = height(_KEY) + 20
     drawn = lane(top, _ROW_PX * len(ranked), "", [len(ranked), 0], rows_axis(ranked, 11))
     drawn.y["axis"]["title"] = None
     x = channel(
@@ -82,7 +85,7 @@ def bars_chart(fleet: Fleet) -> list[Chart]:
         scale={"domain": [low, end * 1.02], "nice": False, "zero": False},
         axis={"title": "mean client SRT, ms", "format": PLAIN, "values": (steps := _steps(end)), "grid": False},
     )
-    hue = {"domain": [name for name, *_ in _PARTS], "range": [colour for _, colour, *_ in _PARTS]}
+    colours = {name: colour for name, colour, *_ in _PARTS}
     drawn.marks.append(
         {
             "description": "Parts of the mean client SRT",
@@ -93,9 +96,9 @@ def bars_chart(fleet: Fleet) -> list[Chart]:
                 "x2": {"field": "end"},
                 "y": drawn.at("above"),
                 "y2": {"field": "below"},
-                "fill": {"field": "key", "type": "nominal", "scale": hue, "legend": None, "title": None},
-                "stroke": {"field": "key", "type": "nominal", "scale": hue, "legend": None, "title": None},
-                "fillOpacity": {"field": "solid", "type": "quantitative", "scale": None, "legend": None, "title": None},
+                "fill": by_name("key", colours),
+                "stroke": by_name("key", colours),
+                "fillOpacity": as_it_is("solid"),
                 "tooltip": tips(("client", "client"), ("part", "part"), ("ms", "mean, ms", ",.4~r")),
             },
         }
@@ -107,7 +110,7 @@ def bars_chart(fleet: Fleet) -> list[Chart]:
     drawn.marks.append(
         words(f"median client {ms(typical)} ms", {**x, "datum": typical}, at, fontSize=11, **beside(share))
     )
-    drawn.marks += _key()
+    drawn.marks += legend(_KEY, 0)
     worst = ranked[0][1]
     alt = (
         f"Mean client SRT of {count(len(ranked))} clients, divided into network, server and the wait for a thread; the "
@@ -120,9 +123,8 @@ def bars_chart(fleet: Fleet) -> list[Chart]:
     )
     if len(everybody) > len(ranked):
         caption += f" {count(len(everybody) - len(ranked))} more clients that suffer less are in the table."
-    height = drawn.bottom
-    spec = lanes([drawn], height, alt, verticals(steps, x))
-    return [Chart("bars", "Where the clients' time goes", caption, alt, spec, height + 50, "clients")]
+    spec = lanes([drawn], drawn.bottom, alt, verticals(steps, x))
+    return [Chart("bars", "Where the clients' time goes", caption, alt, spec, drawn.bottom + 50, "clients")]
 
 
 def _steps(end: float) -> list[float]:
@@ -145,25 +147,6 @@ def _bar(row: int, one: Client) -> list[dict[str, Any]]:
             )
         at += value
     return found
-
-
-def _key() -> list[Spec]:
-    marks: list[Spec] = []
-    at = 0
-    for _, colour, solid, said in _PARTS:
-        square = {"x": {"value": at}, "x2": {"value": at + 11}, "y": {"value": 0}, "y2": {"value": 11}}
-        look = {
-            "type": "rect",
-            "fill": colour,
-            "fillOpacity": solid,
-            "stroke": colour,
-            "strokeWidth": 1,
-            "tooltip": None,
-        }
-        marks.append({"data": {"values": [{}]}, "mark": look, "encoding": square})
-        marks.append(words(said, {"value": at + 16}, {"value": 9}, fontSize=11))
-        at += 30 + 6 * len(said)
-    return marks
 
 
 def _mean(client: Client, part: str) -> float:
@@ -215,8 +198,8 @@ def scatter_chart(fleet: Fleet) -> list[Chart]:
             "mark": {"type": "point", "filled": True, "opacity": 0.75, "aria": False},
             "encoding": {
                 **at,
-                "fill": _of_kind(kinds, ["var(--dim)", "var(--link)"]),
-                "shape": _of_kind(kinds, ["circle", "diamond"]),
+                "fill": by_name("kind", dict(zip(kinds, ("var(--dim)", "var(--link)"), strict=True))),
+                "shape": by_name("kind", dict(zip(kinds, ("circle", "diamond"), strict=True))),
                 "size": {"condition": {"test": f"datum.kind == '{kinds[1]}'", "value": 90}, "value": 36},
                 "tooltip": tips(
                     ("client", "client"), ("rank", "rank", ","), ("network", "network, mean, ms", ",.4~r"),
@@ -243,14 +226,8 @@ def scatter_chart(fleet: Fleet) -> list[Chart]:
         "that what is slow is slow for all; dots apart are single clients, or groups. One label stands for dots that "
         "are close together. What is above the wire, such as a wait for a slot, is in neither figure."
     )
-    height = drawn.bottom
-    spec = lanes([drawn], height, alt, verticals(across["values"], x))
-    return [Chart("scatter", "Network against server", caption, alt, spec, height + 50, "clients")]
-
-
-def _of_kind(kinds: list[str], values: list[Any]) -> Spec:
-    scale = {"domain": kinds, "range": values}
-    return {"field": "kind", "type": "nominal", "scale": scale, "legend": None, "title": None}
+    spec = lanes([drawn], drawn.bottom, alt, verticals(across["values"], x))
+    return [Chart("scatter", "Network against server", caption, alt, spec, drawn.bottom + 50, "clients")]
 
 
 def _labels(ranked: list[tuple[int, Client]], ranges: dict[str, tuple[float, float]]) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -166,3 +166,14 @@ def server_lanes(fleet: Fleet, times: Times, x: Spec, left: int) -> tuple[list[L
 def _short(value: float) -> float:
     """Five digits are enough for a picture."""
     return float(f"{value:.5g}")
+
+
+def by_name(field: str, colours: Mapping[str, str]) -> Spec:
+    """The channel of a field that holds one of the names, in their colours or shapes."""
+    scale = {"domain": list(colours), "range": list(colours.values())}
+    return {"field": field, "type": "nominal", "scale": scale, "legend": None, "title": None}
+
+
+def as_it_is(field: str) -> Spec:
+    """The channel of a field that holds an opacity."""
+    return {"field": field, "type": "quantitative", "scale": None, "legend": None, "title": None}

@@ -108,7 +108,7 @@ class ServerWindow:
     in_flight_max: Count  # most ops in flight at once
     server_ms: float | None  # mean server SRT
     threads_lower_bound: Count  # so many threads exist, whatever the server is like
-    threads_estimate: Count | None  # number of threads, where a limit shows in this stretch by itself
+    threads_estimate: Count | None  # number of threads of the phase that most of its calls are in, where they wait
     threads_range: tuple[int, int] | None  # fewest and most threads that the packets allow
     limited: bool  # calls wait for a thread
     queue_ms: float | None  # mean wait for a thread of all calls that came in it; None where the packets do not tell
@@ -116,7 +116,7 @@ class ServerWindow:
 
 @dataclass(frozen=True)
 class Phase:
-    """Windows side by side in which the server was limited by its threads, or was not."""
+    """A stretch of time in which the server was in one state, and was limited by its threads, or was not."""
 
     begin: str  # ISO 8601, server's clock
     end: str  # ISO 8601, server's clock
@@ -140,7 +140,7 @@ class Server:
     ops: Count  # ops in its capture
     inflight: ServerInFlight  # threads, over the whole time and all clients
     windows: list[ServerWindow]  # the time in equal stretches, in order
-    phases: list[Phase]  # the same put together, in order
+    phases: list[Phase]  # the time by the state that the server is in, in order
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from nfslat.fleet.sections.words import (
     span,
 )
 from nfslat.report.html.page import filled
+from nfslat.report.html.tiles import Tile
 
 _PACKAGE = "nfslat.fleet"
 _DETAILED = 300  # clients; of more a row has no packet of details, or the page would be too large for a mail
@@ -46,39 +47,8 @@ class Row:
     client: Client
     layer: str
     cause: str
-    sure: str
-    lost: str
-    clock: str
-    slots: str
     link: str | None  # to its report, where it lies beside the page
     detailed: bool
-
-
-@dataclass(frozen=True)
-class Card:
-    """A pattern."""
-
-    pattern: Pattern
-    who: str
-    text: str
-    scope: str
-    layer: str
-    when: str
-    how_much: str
-    sure: str
-
-
-@dataclass(frozen=True)
-class Tile:
-    """One of the numbers under the verdict."""
-
-    key: str
-    layer: str  # whose it is; "whole" is the sum of the others
-    title: str
-    ms: float
-    shown: str  # the parts add up to the whole, to the printed digit
-    share: float | None  # of the whole
-    means: str
 
 
 def render(fleet: Fleet, *, folder: str | None = None) -> str:
@@ -102,11 +72,15 @@ def render(fleet: Fleet, *, folder: str | None = None) -> str:
         contents=_contents(fleet, {one.section for one in pictures}),
         verdict=(first, "".join(rest)),
         layer=fleet.verdict.layer if fleet.verdict.layer in _LAYERS else "unknown",
+        layers=_LAYERS,
         do=_do(fleet),
         facts=facts_line(fleet),
         inferred_line=inferred_line(fleet),
         tiles=_tiles(fleet.total),
-        cards=_cards(fleet),
+        patterns=_by_scope(fleet),
+        scopes=SCOPES,
+        span=lambda one: span(one.begin, one.end, day),
+        say={one.__name__: one for one in (who, sentence, how_much, how_sure, lost, slots_of, clock_error, blamed)},
         no_card=no_pattern(fleet),
         rows=rows,
         some_detailed=any(row.detailed for row in rows),
@@ -114,9 +88,7 @@ def render(fleet: Fleet, *, folder: str | None = None) -> str:
         compared=len(compared(fleet.clients)),
         server_line="" if fleet.server is None else server_line(fleet.server),
         phases=[] if fleet.server is None else [phase_line(one, day) for one in fleet.server.phases],
-        windows=[] if fleet.server is None else [
-            (span(one.begin, one.end, day), one) for one in fleet.server.windows
-        ],
+        windows=[] if fleet.server is None else fleet.server.windows,
         op_rows=[*fleet.by_op, *([fleet.total] if fleet.total is not None and len(fleet.by_op) != 1 else [])],
         problems=[(one.fatal, problem_line(one)) for one in sorted(fleet.problems, key=lambda one: not one.fatal)],
         run=run_lines(fleet.run),
@@ -158,9 +130,9 @@ def _tiles(total: OpRow | None) -> list[Tile]:
     shown, added = adding_up([value for _, _, _, value, _ in parts])
     means = "mean over all ops of all clients, at the clients' wire"
     return [
-        Tile("client", "whole", "Client SRT", whole, added, None, means),
+        Tile("client", "whole", "Client SRT", whole, added, None, None, "", None, means),
         *(
-            Tile(key, layer, title, value, text, value / whole if whole > 0 else None, said)
+            Tile(key, layer, title, value, text, value / whole if whole > 0 else None, None, "", None, said)
             for (key, layer, title, value, said), text in zip(parts, shown, strict=True)
         ),
     ]
@@ -173,22 +145,10 @@ def _do(fleet: Fleet) -> tuple[str, str]:
     return (verdict.cause, row(verdict.cause).do) if known and verdict.cause else ("", "")
 
 
-def _cards(fleet: Fleet) -> list[Card]:
+def _by_scope(fleet: Fleet) -> list[Pattern]:
     """What is common to all first, then groups, then single ones."""
     order = [*SCOPES, *(one.scope for one in fleet.patterns)]
-    return [
-        Card(
-            one,
-            who(one),
-            sentence(one),
-            SCOPES.get(one.scope, one.scope),
-            one.layer if one.layer in _LAYERS else "unknown",
-            span(one.begin, one.end, fleet.captures.begin),
-            how_much(one),
-            how_sure(one),
-        )
-        for one in sorted(fleet.patterns, key=lambda one: order.index(one.scope))
-    ]
+    return sorted(fleet.patterns, key=lambda one: order.index(one.scope))
 
 
 def _rows(fleet: Fleet, folder: str | None) -> list[Row]:
@@ -205,10 +165,6 @@ def _rows(fleet: Fleet, folder: str | None) -> list[Row]:
             one,
             layer_of(one) if layer_of(one) in _LAYERS else "unknown",
             cause_of(one) if rank is not None else STATES.get(one.state, one.state),
-            "-" if (by := blamed(one)) is None else by.confidence,
-            lost(one),
-            clock_error(one.clock),
-            slots_of(one),
             _link(one.report, fleet.run.out, folder),
             len(everybody) <= _DETAILED or one.outlier,
         )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nfslat import api
-from nfslat.fleet.run.client import OwnCapture, Request, compare_client
+from nfslat.fleet.run.client import Request, compare_client
 from nfslat.fleet.run.inputs import expand
 from nfslat.fleet.run.points import find_points
 from nfslat.fleet.run.server import ServerCapture
@@ -18,12 +18,10 @@ def through_fleet(files: Sequence[str]) -> dict[str, Any]:
     points = find_points(expand(files).files)
     (client,) = points.clients
     assert points.server is not None
-    server = ServerCapture(points.server, client.addresses)
+    server = ServerCapture(points.server)
     half = server.half(client.addresses)
     assert half is not None
-    request = Request(
-        client.name, client.addresses, OwnCapture(client.files), half[0], server.windows, half[1], report_name="x"
-    )
+    request = Request(client.name, client.addresses, client.files, half[0], server.windows, half[1], report_name="x")
     done = compare_client(request)
     assert done.report is not None, done.why
     return comparable(json.loads(done.report))

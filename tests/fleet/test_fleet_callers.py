@@ -17,8 +17,8 @@ from wire import Seen, write_pcap
 
 from nfslat.decode.merge import merge
 from nfslat.fleet.run.callers import Conversation, callers_of
-from nfslat.fleet.run.capture import decode_point
-from nfslat.fleet.run.client import OwnCapture, Request, compare_client
+from nfslat.fleet.run.capture import decode_by_hosts
+from nfslat.fleet.run.client import Request, compare_client
 from nfslat.fleet.run.finished import report_names
 from nfslat.fleet.run.inputs import expand
 from nfslat.fleet.run.points import Point
@@ -77,7 +77,7 @@ def test_without_the_others_nothing_is_said_of_threads(tmp_path: Path) -> None:
     }
     name = "10.0.1.2"
     server = ServerCapture(written(at("server", *clients.values()), "server.pcap", tmp_path), [name])
-    own = OwnCapture(written(at("client", clients[name]), "client.pcap", tmp_path).files)
+    own = written(at("client", clients[name]), "client.pcap", tmp_path).files
     half = server.half([name])
     assert half is not None
     for is_shared in (False, True):
@@ -96,13 +96,13 @@ def test_hosts_that_call_each_other_are_two_clients(tmp_path: Path) -> None:
     """What one pair of hosts has to say to each other is of both: each of them has its own calls of it."""
     there, back = talk(A, calls=20), talk(B, server=A, begin_ms=1, calls=11, port=900)
     elsewhere = talk(A, server=B, begin_ms=2, calls=7, port=901)
-    server = ServerCapture(written(at("server", there, back, elsewhere), "server.pcap", tmp_path), [])
+    server = ServerCapture(written(at("server", there, back, elsewhere), "server.pcap", tmp_path))
     assert server.callers.names == (A, B)
     ops = {}
     for name in server.callers.names:
         half = server.half([name])
         assert half is not None
-        summary = compare_client(Request(name, (name,), None, half[0], server.windows)).summary
+        summary = compare_client(Request(name, (name,), (), half[0], server.windows)).summary
         assert summary is not None
         ops[name] = summary.ops
     assert ops == {A: 27, B: 11}
@@ -113,8 +113,8 @@ def test_a_client_gets_the_waits_of_its_own_ops(seed: int, tmp_path: Path) -> No
     """What a client is given of what the server did for all has a row for each op of its part, in their order."""
     seen = [packet for packets in any_fleet(seed) for packet in packets]
     point = written(seen, "x.pcap", tmp_path)
-    server = ServerCapture(point, [])
-    apart, _ = decode_point(point.name, point.files)
+    server = ServerCapture(point)
+    apart, _ = decode_by_hosts(point.name, point.files, ())
     whole = merge([part for _, part in apart.hosts], apart.facts).ops
     for name in () if server.is_of_one_client else server.callers.names:
         rows = server.rows_of(server.callers.rows([name]))

@@ -378,6 +378,19 @@ def test_a_wait_is_told_of_those_that_wait() -> None:
     assert found.excess_s == pytest.approx(2 * 1200 * 21e-3, rel=0.1)
 
 
+def test_a_wait_of_all_says_of_how_many_it_is_not_known() -> None:
+    """Clients whose waits the packets do not tell, and those of which nothing is known, are none of all."""
+    fleet = [replace(one, queue_ms=(21.0, 21.0), knows_queue=at >= 4) for at, one in enumerate(plain(20))]
+    whole = Phase(iso(BEGIN_NS), iso(END_NS), True, 8, (8, 8), 24_000, 21.0, 25.0)
+    few, many = (
+        next(one for one in compare(summaries(fleet), server(whole), WINDOWS, untold=untold).patterns if one.cause)
+        for untold in (0, 3)
+    )
+    assert few.text.startswith("Calls of all 16 clients of which something is told, of 20, wait 2")
+    assert many.text.startswith("Calls of all 16 clients of which something is told, of 23, wait 2")
+    assert (few.confidence, many.confidence) == ("high", "medium")
+
+
 def test_a_short_wait_that_is_much_of_a_clients_time_counts() -> None:
     """Who asks little waits less than who fills the queue, and suffers all the same; the text says how they differ."""
     fleet = [replace(one, queue_ms=(3.0, 3.0) if at < 2 else (60.0, 60.0)) for at, one in enumerate(plain(10))]

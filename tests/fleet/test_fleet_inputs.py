@@ -10,6 +10,7 @@ import lzma
 import os
 import pickle
 import tarfile
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ from wire import write_pcap
 
 from nfslat import _native
 from nfslat.errors import InputError, NfslatError, UsageError
-from nfslat.fleet.run import fetch, inputs, magic, manifest, remote
+from nfslat.fleet.run import fetch, inputs, manifest, remote
 from nfslat.fleet.run.fetch import head, readable
 from nfslat.fleet.run.inputs import expand, merged
 from nfslat.fleet.run.points import find_points
@@ -134,7 +135,15 @@ def test_names_may_hold_anything(capture: bytes, tmp_path: Path) -> None:
     assert [file.name for file in points.clients[0].files] == [str(folder / "-a[?]'\".pcap")]
 
 
-def test_packed_files_are_what_is_in_them(capture: bytes) -> None:
+def _kind(data: bytes, folder: Path) -> str:
+    """What a file with these bytes is taken for."""
+    path = folder / "any"
+    path.write_bytes(data)
+    given_ = expand([str(path)])
+    return ("tar" if given_.files[0].is_tar else "capture") if given_.files else ""
+
+
+def test_packed_files_are_what_is_in_them(capture: bytes, tmp_path: Path) -> None:
     """Packed captures and tars are known by their content; packed texts are no captures."""
     tar = io.BytesIO()
     with tarfile.open(fileobj=tar, mode="w") as out:
@@ -142,24 +151,25 @@ def test_packed_files_are_what_is_in_them(capture: bytes) -> None:
         member.size = len(capture)
         out.addfile(member, io.BytesIO(capture))
     for pack in (bytes, gzip.compress, bz2.compress, lzma.compress):
-        assert magic.kind_of(pack(capture)[:4096] if pack in (bytes, gzip.compress) else pack(capture)) == "capture"
-        assert magic.kind_of(pack(tar.getvalue())) == "tar"
-        assert magic.kind_of(pack(b"text " * 1000)) == ""
-    assert magic.kind_of(b"\x28\xb5\x2f\xfd....") == "capture"  # zstd: cannot be looked into
+        kept = pack(capture)[:4096] if pack in (bytes, gzip.compress) else pack(capture)
+        assert _kind(kept, tmp_path) == "capture"
+        assert _kind(pack(tar.getvalue()), tmp_path) == "tar"
+        assert _kind(pack(b"text " * 1000), tmp_path) == ""
+    assert _kind(b"\x28\xb5\x2f\xfd....", tmp_path) == "capture"  # zstd that is damaged
 
 
 def test_erf_is_known_by_its_records(tmp_path: Path) -> None:
     """ERF has no magic number: whole records that follow each other make it a capture, one header does not."""
     data = links.write_erf(tmp_path / "erf", links.packets(links.ops(9).seen_by("client"))).read_bytes()
-    assert magic.kind_of(data) == magic.kind_of(gzip.compress(data)) == "capture"
-    assert magic.kind_of(data[:16]) == magic.kind_of(bytes(400)) == ""
+    assert _kind(data, tmp_path) == _kind(gzip.compress(data), tmp_path) == "capture"
+    assert _kind(data[:16], tmp_path) == _kind(bytes(400), tmp_path) == ""
 
 
 @given(st.binary(max_size=600), st.sampled_from([b"", b"\x1f\x8b\x08", b"BZh9", b"\xfd7zXZ\0"]))
 def test_first_bytes_may_be_anything(data: bytes, first: bytes) -> None:
     """No bytes make it fail."""
-    assert magic.kind_of(first + data) in ("capture", "tar", "")
-    assert magic.why_not(first + data)
+    with tempfile.TemporaryDirectory() as folder:
+        assert _kind(first + data, Path(folder)) in ("capture", "tar", "")
 
 
 # --- Remote -----------------------------------------------------------------------------------------------------------

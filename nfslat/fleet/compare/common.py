@@ -92,7 +92,9 @@ def _phase(
     queue_ms = to_ms(int(in_phase["queue"].sum()) / known) if known else phase.queue_ms
     if queue_ms is None or queue_ms < _LEAST_MS:
         return None
-    able = in_phase["queues"] >= _FEW if known else in_phase["ops"] >= _FEW
+    is_there = in_phase["ops"] >= _FEW
+    able = in_phase["queues"] >= _FEW if known else is_there
+    untold += int((is_there & ~able).sum())  # clients of whose calls it is not known how long they wait
     each_ms = to_ms(in_phase["queue"] / np.maximum(in_phase["queues"], 1))
     own_ns = spent[:, span].sum(axis=1)
     much = (each_ms >= _LEAST_MS) & (in_phase["queue"] >= _WAITS_OF_OWN * own_ns)
@@ -132,7 +134,8 @@ def _phase(
     if free_ops:
         text += f"; {'otherwise' if free[span.stop :].any() else 'before'}, {ms(before_ms)} ms"
     low, high = phase.threads_range or (None, None)
-    sure = "high" if low is not None and low == high else "medium"
+    is_of_most = able.sum() >= LEAST_SHARE_OF_CLIENTS * (able.sum() + untold)
+    sure = "high" if low is not None and low == high and is_of_most else "medium"
     return Pattern(
         scope="all" if len(names) >= MOST * len(clients) else "group",
         layer="server",

@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import Any
 
 from nfslat.fleet import model
 from nfslat.fleet.compare.common import common, of_own_reports, spent_ns
@@ -44,11 +46,10 @@ def compare(
     summaries: Sequence[ClientSummary],
     server: model.Server | None,
     windows: Windows,
-    commands: Mapping[str, str] | None = None,
     *,
     untold: int = 0,
 ) -> Compared:
-    """All of it. Names of clients differ; their order does not matter. `commands` show each client again, by name;
+    """All of it, but for commands that show a client again. Names of clients differ; their order does not matter.
     `untold`: further clients, of which nothing is known."""
     clients = sorted(summaries, key=lambda one: one.name)
     by_op, total = _merged(clients)
@@ -68,10 +69,7 @@ def compare(
         one.name: (beyond, window_excess(grid, at)) for at, (one, beyond) in enumerate(zip(able, excess, strict=True))
     }
     nothing: tuple[model.Excess | None, list[Beyond | None]] = (None, [None] * windows.count)
-    made = [
-        _client(one, ways.get(one.name, []), *rows.get(one.name, nothing), (commands or {}).get(one.name, ""))
-        for one in clients
-    ]
+    made = [_client(one, ways.get(one.name, []), *rows.get(one.name, nothing)) for one in clients]
     made.sort(key=lambda one: (not one.outlier, -(one.excess.total_s if one.excess else float("-inf")), one.name))
     return Compared(
         made,
@@ -108,45 +106,24 @@ def _row(row: OpFigures, names: tuple[str, str, str], inferred: int) -> model.Op
     return model.OpRow(*names, row.count, inferred, client, server, network, row.queue_ms)
 
 
+_OF_SUMMARY = {field.name for field in dataclasses.fields(model.Client)} - {
+    "excess", "outlier", "set_apart", "why", "windows", "command",
+}  # fmt: skip
+
+
 def _client(
-    one: ClientSummary,
-    ways: Sequence[Odd],
-    excess: model.Excess | None,
-    beyond: Sequence[Beyond | None],
-    command: str,
+    one: ClientSummary, ways: Sequence[Odd], excess: model.Excess | None, beyond: Sequence[Beyond | None]
 ) -> model.Client:
+    known: dict[str, Any] = {name: getattr(one, name) for name in _OF_SUMMARY}
+    known |= {name: list(value) for name, value in known.items() if isinstance(value, tuple)}
     return model.Client(
-        name=one.name,
-        addresses=list(one.addresses),
-        state=one.state,
-        source=one.source,
-        groups=dict(sorted(one.groups.items())),
-        ops=one.ops,
-        missed=one.missed,
-        client_ms=one.client_ms,
-        server_ms=one.server_ms,
-        network_ms=one.network_ms,
-        queue_ms=one.queue_ms,
-        application_ms=one.application_ms,
+        **known,
         excess=excess,
-        verdict=one.verdict,
-        findings=list(one.findings),
-        clock=one.clock,
-        round_trip_ms=one.round_trip_ms,
-        lost_segments=one.lost_segments,
-        sent_again_share=one.sent_again_share,
-        slots=one.slots,
-        slots_held=one.slots_held,
-        in_flight_max=one.in_flight_max,
-        audit=list(one.audit),
         outlier=bool(ways),
         set_apart=model.SetApart(ways[0].layer, ways[0].cause, ways[0].confidence) if ways else None,
         why="; ".join(way.why for way in ways),
-        inferred=one.inferred,
-        why_not_inferred=one.why,
         windows=_windows(one, beyond),
-        report=one.report_name,
-        command=command,
+        command="",
     )
 
 

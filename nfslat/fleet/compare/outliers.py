@@ -43,7 +43,7 @@ from nfslat.fleet.compare.steady import (
     ratio,
 )
 from nfslat.fleet.compare.summary import ClientSummary
-from nfslat.model.tables import F64, Bool
+from nfslat.model.tables import F64
 from nfslat.model.units import NS_PER_MS, to_ms
 
 _LEAST_SHARE = 0.10
@@ -111,7 +111,7 @@ def standings(grid: Grid) -> list[list[Standing]]:
                 few_ops = steadiness.median_ns(client) < _BULK * more_ns[client]
                 if few_ops and steady.windows is None:
                     continue
-            elif not _median_is_far(medians, client, layer, able):
+            elif medians[client, layer] <= (middle := dense(medians[able, layer]))[0] + limit(able.sum()) * middle[1]:
                 continue
             own_ms = to_ms(float((typical + of_all)[client, layer] / total[client]))
             out[client].append(
@@ -189,20 +189,8 @@ def _medians(clients: Sequence[ClientSummary]) -> F64:
     out = np.zeros((len(clients), len(LAYERS)))
     for layer, of in ((NETWORK, 0), (SERVER, 1), (QUEUE, 1)):
         there = ~np.isnan(found[..., of])
-        typical = np.array(
-            [np.median(column[mask]) if mask.any() else 0 for column, mask in _columns(found, there, of)]
-        )
+        typical = np.ma.median(np.ma.masked_invalid(found[..., of]), axis=0).filled(0)
         own, usual = ((many * there * np.nan_to_num(one)).sum(axis=1) for one in (found[..., of], typical[None]))
         each = np.maximum((many * there).sum(axis=1), 1)
         out[:, layer] = np.log((own / each + FLOOR_NS) / (usual / each + FLOOR_NS))
     return out
-
-
-def _columns(found: F64, there: Bool, of: int) -> list[tuple[F64, Bool]]:
-    return [(found[:, at, of], there[:, at]) for at in range(found.shape[1])]
-
-
-def _median_is_far(medians: F64, client: int, layer: int, able: Bool) -> bool:
-    values = medians[able, layer]
-    center, scale = dense(values)
-    return bool(medians[client, layer] > center + limit(len(values)) * scale)

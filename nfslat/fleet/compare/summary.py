@@ -65,9 +65,9 @@ class ClientSummary:
     slots_held: str = CANNOT_TELL
     in_flight_max: int = 0
     audit: tuple[str, ...] = ()
-    report_name: str | None = None
+    report: str | None = None  # name of its own, where that is kept
     inferred: model.Inferred | None = None  # where there is one capture
-    why: str = ""  # nothing is inferred
+    why_not_inferred: str = ""
 
     @property
     def has_both(self) -> bool:
@@ -104,48 +104,46 @@ class ClientSummary:
         return self.sent_again_bytes / self.tcp_bytes if self.tcp_bytes else None
 
 
-def summarize(
-    c: Analysis,
-    report: model.Report,
-    *,
-    name: str,
-    addresses: Sequence[str],
-    groups: Mapping[str, str],
-    windows: Windows,
-    application_ms: float | None = None,
-    report_name: str | None = None,
-    paths: bool = True,
-) -> ClientSummary:
-    """Of a client with times of both sides; `report` is the report on `c`, and `groups` what a manifest says.
+@dataclass(frozen=True)
+class About:
+    """What is known of a client beside its packets; `groups` are what a manifest says."""
 
-    An op's time is that at which the server had its call. `paths`: look for the paths of files, too.
-    """
+    name: str
+    addresses: tuple[str, ...]
+    groups: Mapping[str, str]
+    windows: Windows
+    application_ms: float | None = None
+    report: str | None = None  # name of its own, where that is kept
+
+
+def summarize(c: Analysis, report: model.Report, about: About) -> ClientSummary:
+    """Of a client with times of both sides; `report` is the report on `c`. An op's time is that at which the server had
+    its call."""
     server_rows = c.matched.server
     load = c.inflight.load
     queue_ns = _column(load.queue_ns, server_rows) if load.tells else None
-    client_ns, server_ns = c.client_srt_ns, c.server_srt_ns
     kinds = c.client.ops.kinds
-    cells = _cells(
-        kinds, c.kind, sizes_of(c), _column(c.server.ops.t1, server_rows), windows, client_ns, server_ns, queue_ns
-    )
-    tops = tops_of(c) if paths else ()
+    tops = tops_of(c)
     total = report.matched.total if report.matched else None
     inflight = report.inflight
     transport = report.transport or []
-    lost = [one.lost_segments for one in transport]
+    lost = [way.lost_segments for way in transport]
     unmatched = report.matched.unmatched if report.matched else {}
     return ClientSummary(
-        name=name,
-        addresses=tuple(addresses),
+        name=about.name,
+        addresses=about.addresses,
         state=BOTH if report.inferred is None else INFERRED,
-        groups={**attributes(addresses, kinds, c.kind, servers_of(c.client), tops, inflight), **groups},
-        by_op=sums_of(kinds, c.kind, columns_of(client_ns, server_ns, queue_ns)),
-        cells=cells,
+        groups={**attributes(about.addresses, kinds, c.kind, servers_of(c.client), tops, inflight), **about.groups},
+        by_op=sums_of(kinds, c.kind, columns_of(c.client_srt_ns, c.server_srt_ns, queue_ns)),
+        cells=_cells(
+            kinds, c.kind, sizes_of(c), _column(c.server.ops.t1, server_rows), about.windows, c.client_srt_ns,
+            c.server_srt_ns, queue_ns,
+        ),
         tops=tops,
         client_ms=total.client_ms if total else None,
         server_ms=total.server_ms if total else None,
         network_ms=total.network_ms if total else None,
-        application_ms=application_ms,
+        application_ms=about.application_ms,
         verdict=report.verdict,
         findings=tuple(Brief(one.code, one.layer, one.share, one.confidence, one.text) for one in report.findings),
         clock=report.clock,
@@ -153,27 +151,18 @@ def summarize(
         outside=unmatched.get("server", {}).get("OUTSIDE_OVERLAP", 0),
         round_trip_ms=_round_trip_ms(report),
         lost_segments=sum(n for n in lost if n is not None) if transport and None not in lost else None,
-        sent_again_bytes=sum(one.sent_again.bytes for one in transport),
-        tcp_bytes=sum(one.bytes + one.sent_again.bytes for one in transport),
+        sent_again_bytes=sum(way.sent_again.bytes for way in transport),
+        tcp_bytes=sum(way.bytes + way.sent_again.bytes for way in transport),
         slots=_slots(report),
         slots_held=inflight.client.held if inflight else CANNOT_TELL,
         in_flight_max=inflight.client.max if inflight else 0,
         audit=_warnings(report),
-        report_name=report_name,
+        report=about.report,
         inferred=report.inferred,
-    )
+    )  # fmt: skip
 
 
-def summarize_server_only(
-    side: Side,
-    *,
-    name: str,
-    addresses: Sequence[str],
-    groups: Mapping[str, str],
-    windows: Windows,
-    wide: ServerWide | None = None,
-    why: str = "",
-) -> ClientSummary:
+def summarize_server_only(side: Side, about: About, wide: ServerWide | None = None, why: str = "") -> ClientSummary:
     """Of a client without a capture of its own: what the server's capture shows of its calls. `why`: nothing more is
     inferred of it.
 
@@ -182,26 +171,25 @@ def summarize_server_only(
     rows = np.flatnonzero(side.forward)
     ops = side.ops
     kind = ops.kind[rows]
-    server_ns = _column(ops.t2, rows) - _column(ops.t1, rows)
+    at_ns = _column(ops.t1, rows)
+    server_ns = _column(ops.t2, rows) - at_ns
     queue_ns = _column(wide.load.queue_ns, rows) if wide is not None and wide.load.tells else None
     is_data = np.array([label in DATA_OPS for label in op_labels(ops.kinds)], dtype=np.bool_)
     size = ops.size[rows]
     sizes = np.where(is_data[kind] & (size != NULL32), size, 0).astype(np.int64)
-    at_ns = _column(ops.t1, rows)
-    found = levels_of(in_order(at_ns, at_ns + server_ns)) if len(rows) else None
     return ClientSummary(
-        name=name,
-        addresses=tuple(addresses),
+        name=about.name,
+        addresses=about.addresses,
         state=SERVER_ONLY,
-        groups={**attributes(addresses, ops.kinds, kind, servers_of(side), (), None), **groups},
+        groups={**attributes(about.addresses, ops.kinds, kind, servers_of(side), (), None), **about.groups},
         by_op=sums_of(ops.kinds, kind, columns_of(None, server_ns, queue_ns)),
-        cells=_cells(ops.kinds, kind, sizes, at_ns, windows, None, server_ns, queue_ns),
+        cells=_cells(ops.kinds, kind, sizes, at_ns, about.windows, None, server_ns, queue_ns),
         tops=(),
         client_ms=None,
         server_ms=Sketch.of(server_ns).summary() if len(rows) else None,
         network_ms=None,
-        in_flight_max=found.max if found else 0,
-        why=why,
+        in_flight_max=levels_of(in_order(at_ns, at_ns + server_ns)).max if len(rows) else 0,
+        why_not_inferred=why,
     )
 
 

@@ -10,6 +10,9 @@ import numpy as np
 from nfslat.model.protocol import DATA_OPS, NULL
 from nfslat.names.paths import paths_of
 from nfslat.results import Analysis
+from nfslat.tally.columns import OpColumns
+from nfslat.tally.keys import Grouping
+from nfslat.tally.ops import TIMES, OpSums
 
 _MOST_OPS = 20_000  # that are looked at; beyond them every second, third ... one is
 _MOST = 40  # places that are kept
@@ -35,20 +38,19 @@ def tops_of(c: Analysis) -> tuple[Top, ...]:
     rows = {op: of_op[:: max(-(-len(of_op) // _MOST_OPS), 1)] for op, of_op in rows.items() if len(of_op)}
     if not rows:
         return ()
-    paths = paths_of(c, rows=np.concatenate(list(rows.values())))
-    many = len(paths.texts)
-    found: dict[tuple[str, str], list[int]] = {}
-    for op, at in rows.items():
-        named = at[paths.of_op[at] != NULL]
-        path = paths.of_op[named]
-        sums = [np.bincount(path, minlength=many).tolist()]
-        sums += [np.bincount(path, ns[named], many).tolist() for ns in (c.client_srt_ns, c.server_srt_ns)]
-        for text, ops, client_ns, server_ns in zip(paths.texts, *sums, strict=True):
-            if ops:
-                total = found.setdefault((top_path(text), op), [0, 0, 0])
-                for column, more in enumerate((ops, int(client_ns), int(server_ns))):
-                    total[column] += more
-    tops = [Top(*key, *sums) for key, sums in found.items() if key[0]]
+    every = np.concatenate(list(rows.values()))
+    paths = paths_of(c, rows=every)
+    places = [top_path(text) for text in paths.texts]
+    labels = list(dict.fromkeys((place, op) for op in rows for place in places))
+    number_of = {label: number for number, label in enumerate(labels)}
+    number = np.array([[number_of[place, op] for place in places] for op in rows], dtype=np.int64)
+    of_row = np.repeat(np.arange(len(rows)), [len(of_op) for of_op in rows.values()])
+    named = paths.of_op[every] != NULL
+    key = Grouping(number[of_row[named], paths.of_op[every[named]]], labels)
+    sums = OpSums.of(OpColumns.of(c, every[named]), key, (TIMES,)).rows()
+    tops = [
+        Top(*of.label, of.count, of.sum("client_ns"), of.sum("server_ns")) for of in sums if of.count and of.label[0]
+    ]
     return tuple(sorted(tops, key=lambda one: (-one.ops, one.place, one.op))[:_MOST])
 
 

@@ -1,4 +1,4 @@
-"""The files of one capture point -> what was decoded of them, by pairs of hosts.
+"""The files of one capture point -> what was decoded of them, as one capture or by pairs of hosts.
 
 A file that cannot be read is left out, and named.
 """
@@ -12,15 +12,21 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from nfslat.decode import bundle, native
 from nfslat.decode.apart import Apart, decode_apart
+from nfslat.decode.blocks import decode
 from nfslat.decode.capture import Bundle, File, Source, refuse_empty
 from nfslat.decode.tools import Tools, find_tools
 from nfslat.errors import InputError, NoPacketsError
 from nfslat.fleet.model import Problem
 from nfslat.fleet.run.fetch import readable
 from nfslat.fleet.run.inputs import Input
+from nfslat.model.decoded import Decoded
+from nfslat.model.segments import Wanted
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -36,37 +42,55 @@ class CaptureFacts:
     problems: tuple[Problem, ...] = ()  # files that were left out, or are damaged
 
 
-def decode_point(
-    title: str, inputs: Sequence[Input], captured: Collection[str] | None = None
-) -> tuple[Apart, CaptureFacts]:
-    """Decode the files of one point. `captured`: addresses of hosts with a capture of their own; of all others the TCP
-    segments are kept, too, for what is to be inferred. None: of nobody. Raises ``InputError`` where nothing is left.
-    """
+def decode_whole(
+    title: str, inputs: Sequence[Input], segments: Wanted = Wanted.NONE
+) -> tuple[Source, Decoded, CaptureFacts]:
+    """Decode the files of one point as one capture. Raises ``InputError`` where nothing is left."""
+    (source, decoded), good, problems = _decoded(
+        title, inputs, lambda source, tools: decode(source, tools, lambda _: None, segments=segments)
+    )
+    return source, decoded, facts_of(source, decoded, len(decoded.ops), good, problems)
+
+
+def decode_by_hosts(title: str, inputs: Sequence[Input], without: Collection[str]) -> tuple[Apart, CaptureFacts]:
+    """The same by pairs of hosts. `without`: of pairs in which none of these addresses is the TCP segments are kept."""
+    apart, good, problems = _decoded(
+        title, inputs, lambda source, tools: decode_apart(source, tools, lambda _: None, without=without)
+    )
+    ops = sum(len(part.ops) for _, part in apart.hosts)
+    return apart, facts_of(apart.source, apart.facts, ops, good, problems)
+
+
+def facts_of(
+    source: Source, decoded: Decoded, ops: int, inputs: Sequence[Input], problems: Sequence[Problem] = ()
+) -> CaptureFacts:
+    """`decoded` says what is known of the packets, `problems` are those of files that were left out of `inputs`."""
+    return CaptureFacts(
+        files=len(source.files),
+        bytes=sum(file.size_bytes for file in inputs),
+        packets=sum(decoded.packet_kinds.values()),
+        ops=ops,
+        first_ns=decoded.first_ns,
+        last_ns=decoded.last_ns,
+        problems=(*problems, *_damaged(source, inputs)),
+    )
+
+
+def _decoded(
+    title: str, inputs: Sequence[Input], work: Callable[[Source, Callable[[], Tools]], T]
+) -> tuple[T, list[Input], list[Problem]]:
+    """What `work` makes of the files that can be read, those, and what is wrong with the others."""
     good = list(inputs)
     problems: list[Problem] = []
     with tempfile.TemporaryDirectory(prefix="nfslat-") as folder:
         while good:
             try:
                 with _opened(title, good, Path(folder)) as (source, tools):
-                    apart = decode_apart(source, tools, lambda _: None, without=captured)
-                return apart, facts_of(apart, good, problems)
+                    return work(source, tools), good, problems
             except _BadFileError as bad:
                 good.remove(bad.file)
                 problems.append(Problem(bad.file.name, bad.why, "the time in it is missing on this side"))
     raise InputError(f"none of its files can be read: {problems[0].what}: {problems[0].why}", about=title)
-
-
-def facts_of(apart: Apart, inputs: Sequence[Input], problems: Sequence[Problem] = ()) -> CaptureFacts:
-    """`problems` are those of files that were left out of `inputs`."""
-    return CaptureFacts(
-        files=len(apart.source.files),
-        bytes=sum(one.size_bytes for one in inputs),
-        packets=sum(apart.facts.packet_kinds.values()),
-        ops=sum(len(decoded.ops) for _, decoded in apart.hosts),
-        first_ns=apart.facts.first_ns,
-        last_ns=apart.facts.last_ns,
-        problems=(*problems, *_damaged(apart.source, inputs)),
-    )
 
 
 class _BadFileError(Exception):

@@ -12,22 +12,22 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from nfslat import api, pipeline
-from nfslat.decode.apart import Apart
 from nfslat.decode.capture import File, Source
 from nfslat.decode.merge import merge
+from nfslat.decode.segments import sampled
 from nfslat.errors import InputError, NfslatError
 from nfslat.evidence.known import Known
 from nfslat.evidence.outside import Outside, with_bundled
-from nfslat.fleet.compare.summary import ClientSummary, summarize, summarize_server_only
+from nfslat.fleet.compare.summary import About, ClientSummary, summarize, summarize_server_only
 from nfslat.fleet.compare.windows import Windows
-from nfslat.fleet.run.capture import CaptureFacts, decode_point, facts_of
+from nfslat.fleet.run.capture import CaptureFacts, decode_whole
 from nfslat.fleet.run.inputs import Input
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.match import overlap
 from nfslat.model.decoded import Decoded
+from nfslat.model.segments import Wanted
 from nfslat.results import Analysis, Correlation, Side
 from nfslat.select import Filters, select
 
@@ -38,7 +38,7 @@ _NO_SERVER = "the server works for other clients, too, and there is no capture o
 
 @dataclass(frozen=True)
 class Half:
-    """What one capture shows of one client: some of its pairs of hosts, and what is known of it as a whole."""
+    """What the server's capture shows of one client: some of its pairs of hosts, and what is known of it as a whole."""
 
     source: Source
     facts: Decoded
@@ -46,36 +46,21 @@ class Half:
 
     def side(self) -> Side:
         """The parts as one, with the TCP segments that were kept of them."""
-        decoded = merge(self.parts, self.facts)
-        segments = [talk for part in self.parts for talk in part.segments]
-        files = self.source.files
-        source = dataclasses.replace(self.source, name=_title(files))  # the reader of a report knows no parts
-        return pipeline.side_of(source, dataclasses.replace(decoded, segments=segments))
+        talks = sorted((talk for part in self.parts for talk in part.segments), key=lambda talk: int(talk.frame[0]))
+        return _side_of(self.source, dataclasses.replace(merge(self.parts, self.facts), segments=talks))
 
 
-@dataclass(frozen=True)
-class OwnCapture:
-    """A client's own; `apart` where it was decoded when it was looked at."""
-
-    files: tuple[Input, ...]
-    apart: Apart | None = None
-
-    def decode(self, title: str, captured: Sequence[str] | None) -> tuple[Half, CaptureFacts]:
-        """Raises ``InputError`` where none of the files can be read."""
-        if self.apart is None:
-            apart, facts = decode_point(title, self.files, captured)
-        else:
-            apart, facts = self.apart, facts_of(self.apart, self.files)
-        return Half(apart.source, apart.facts, tuple(decoded for _, decoded in apart.hosts)), facts
+def _side_of(source: Source, decoded: Decoded) -> Side:
+    return pipeline.side_of(dataclasses.replace(source, name=_title(source.files)), decoded)
 
 
 @dataclass(frozen=True)
 class Request:
-    """One client; `own` None where it has no capture of its own, `server` where the server has none."""
+    """One client; without `own` where it has no capture, and with `server` None where the server has none."""
 
     name: str
     addresses: tuple[str, ...]
-    own: OwnCapture | None
+    own: tuple[Input, ...]  # files of its own capture
     server: Half | None
     windows: Windows
     wide: ServerWide | None = None  # what the server did for all clients; None: nobody else calls it, or not known
@@ -103,17 +88,19 @@ class NotInferredError(InputError):
     """The packets of one capture do not tell what the other host did."""
 
 
-def measure(own: OwnCapture) -> CaptureFacts:
+def measure(own: Sequence[Input]) -> CaptureFacts:
     """What a client's capture is like, where windows of time are to be planned that no server's capture gives."""
-    return decode_point("", own.files)[1]
+    return decode_whole("", own)[2]
 
 
 def compare_client(request: Request) -> ClientDone:
     """The task. Raises ``InputError`` where the client's own files cannot be read."""
     own, facts = None, None
-    if request.own is not None:
-        # Segments are kept where the server's half is to be inferred from them.
-        own, facts = request.own.decode(request.name, None if request.server is not None else ())
+    if request.own:
+        # The server's half is inferred from all segments; of two captures a sample tells how late their stamps are.
+        wanted = Wanted.ALL if request.server is None else Wanted.SOME
+        source, decoded, facts = decode_whole(request.name, request.own, wanted)
+        own = _side_of(source, decoded)
     try:
         summary, report = _compared(request, own)
     except NfslatError as problem:
@@ -121,7 +108,7 @@ def compare_client(request: Request) -> ClientDone:
     return ClientDone(summary, facts, report, "" if report is None else hashlib.sha256(report).hexdigest())
 
 
-def correlate(request: Request, own: Half | None) -> tuple[Analysis, api.Options]:
+def correlate(request: Request, own: Side | None) -> tuple[Analysis, api.Options]:
     """Both sides of a client, compared and analysed; raises ``InputError`` as `nfslat.pipeline.correlate` does, and
     ``NotInferredError``."""
     if request.server is not None and own is not None:
@@ -138,39 +125,29 @@ def correlate(request: Request, own: Half | None) -> tuple[Analysis, api.Options
     )
 
 
-def _compared(request: Request, own: Half | None) -> tuple[ClientSummary, bytes | None]:
-    about: dict[str, Any] = {"name": request.name, "addresses": request.addresses, "groups": request.groups}
+def _compared(request: Request, own: Side | None) -> tuple[ClientSummary, bytes | None]:
+    about = About(request.name, request.addresses, request.groups, request.windows, report=request.report_name)
     try:
         analysis, options = correlate(request, own)
     except NotInferredError as problem:
         if request.server is None:
             raise
-        side = _only_side(request, own)
-        return summarize_server_only(
-            side, **about, windows=request.windows, wide=request.wide, why=problem.why
-        ), None  # fmt: skip
+        about = dataclasses.replace(about, report=None)
+        return summarize_server_only(_only_side(request, own), about, request.wide, problem.why), None
     made = api.Report(analysis, options)
     report = made.judged if request.report_name is None else made.summary
     text = None
     if request.report_name is not None:
         # Without its pictures, which take as long as all of the rest, and not indented, which takes half of that.
         text = json.dumps(report.to_dict(), allow_nan=False, separators=(",", ":")).encode()
-    summary = summarize(
-        analysis,
-        report,
-        **about,
-        windows=request.windows,
-        application_ms=_application_ms(request.application_ms, analysis),
-        report_name=request.report_name,
-    )
-    return summary, text
+    about = dataclasses.replace(about, application_ms=_application_ms(request.application_ms, analysis))
+    return summarize(analysis, report, about), text
 
 
-def _both(name: str, server: Half, own: Half) -> Correlation:
-    sides = [half.side() for half in (server, own)]
-    for side in sides:
-        side.decoded.segments.clear()
-    compared = pipeline.compare(*sides, filters=Filters(), srt="nfslat", may_swap=False)
+def _both(name: str, half: Half, own: Side) -> Correlation:
+    server = half.side()
+    server.decoded.segments[:] = sampled(server.decoded.segments)
+    compared = pipeline.compare(server, own, filters=Filters(), srt="nfslat", may_swap=False)
     if overlap.where_longer(compared.server.ops, compared.client.ops, compared.matched) is overlap.Longer.AT_SERVER:
         raise InputError(
             "its ops take longer in the server's capture than in its own; one of the files is on the "
@@ -180,7 +157,7 @@ def _both(name: str, server: Half, own: Half) -> Correlation:
     return compared
 
 
-def _inferred(request: Request, own: Half | None) -> Correlation:
+def _inferred(request: Request, own: Side | None) -> Correlation:
     """What there is one capture of, with what its packets tell of the other host."""
     side = _only_side(request, own)
     if not any(ends.transport == "tcp" for ends in side.ops.connections):
@@ -195,14 +172,15 @@ def _inferred(request: Request, own: Half | None) -> Correlation:
     return compared
 
 
-def _only_side(request: Request, own: Half | None) -> Side:
+def _only_side(request: Request, own: Side | None) -> Side:
     """The only one of which there is a capture, as far as it is of this client."""
-    half = own or request.server
-    if half is None:
+    if own is not None:
+        return own
+    if request.server is None:
         raise InputError("there is no capture of it", about=request.name)
-    side = half.side()
+    side = request.server.side()
     # A part may show what others call, too: where two hosts call each other, or where it is of very many hosts.
-    mine = Filters(clients=frozenset() if own else frozenset(request.addresses))
+    mine = Filters(clients=frozenset(request.addresses))
     return dataclasses.replace(side, reasons=select(side.ops, mine, side.ops.t0, side.decoded.first_ns))
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import select
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
@@ -27,8 +28,7 @@ from nfslat.fleet.run.inputs import Input
 HEAD_BYTES = 2 << 20
 _PIECE_BYTES = 4 << 20
 _PIPE_BYTES = 1 << 20  # Linux's limit for whoever is not root
-_SHORTEST_WAIT_S, _LONGEST_WAIT_S = 0.001, 0.05
-_STOP_S = 2.0
+_STOP_S, _AGAIN_S = 2.0, 0.005
 
 
 @contextlib.contextmanager
@@ -122,10 +122,14 @@ class _Feed:
             self._thread.start()
 
     def stop(self) -> None:
+        """Wait for its end; where the remote end does not answer, it comes by the time limit of that."""
         self._stop.set()
-        if self._thread is not None:
-            # It never waits for the pipes; where the remote end does not answer, it ends by the time limit of that.
-            self._thread.join(timeout=_STOP_S)
+        end_s = time.monotonic() + _STOP_S
+        while self._thread is not None and self._thread.is_alive() and time.monotonic() < end_s:
+            for path, _ in self.pipes:  # that it waits for a reader of
+                with contextlib.suppress(OSError):
+                    os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+            self._thread.join(timeout=_AGAIN_S)
 
     def end(self) -> None:
         """Raises ``InputError`` where a file could not be read."""
@@ -135,63 +139,29 @@ class _Feed:
 
     def _run(self) -> None:
         for path, one in self.pipes:
-            try:
-                pipe = self._open(path)
-            except OSError as problem:
-                self.failure = problem
-                return
-            if pipe is None:
+            if self._stop.is_set():
                 return
             try:
-                # After a failure the others are opened all the same, or their reader would wait for ever.
-                if self.failure is None:
-                    self._feed(pipe, one)
+                with path.open("wb", buffering=0) as pipe:
+                    # After a failure the others are opened all the same, or their reader would wait for ever.
+                    if self.failure is None:
+                        _enlarge(pipe.fileno())
+                        self._feed(pipe, one)
             except Exception as problem:  # it is raised by `end`, in the thread that asked for the file
                 self.failure = problem
-            finally:
-                os.close(pipe)  # last: the reader may be done as soon as it sees this
 
-    def _open(self, path: Path) -> int | None:
-        """The pipe, when there is a reader; None where there will be none."""
-        wait_s = _SHORTEST_WAIT_S
-        while not self._stop.is_set():
-            try:
-                pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
-            except OSError as problem:
-                if problem.errno != errno.ENXIO:  # nobody reads yet
-                    raise
-                self._stop.wait(wait_s)
-                wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
-                continue
-            _enlarge(pipe)
-            return pipe
-        return None
-
-    def _feed(self, pipe: int, one: Input) -> None:
+    def _feed(self, pipe: FileIO, one: Input) -> None:
         with _said_of(one), _opened(one, None) as stream:
             sent = 0
-            while not self._stop.is_set() and (piece := stream.read(_PIECE_BYTES)):
+            while not self._stop.is_set() and (piece := memoryview(stream.read(_PIECE_BYTES))):
                 sent += len(piece)
-                if not self._write(pipe, memoryview(piece)):
+                try:
+                    while piece:
+                        piece = piece[pipe.write(piece) :]
+                except BrokenPipeError:
                     return  # the reader has had enough of this one
             if not self._stop.is_set() and sent < one.size_bytes:
                 raise InputError(f"ended after {sent:,} of {one.size_bytes:,} bytes; copy it again", about=one.name)
-
-    def _write(self, pipe: int, piece: memoryview) -> bool:
-        poll = select.poll()
-        poll.register(pipe, select.POLLOUT)
-        while len(piece):
-            if self._stop.is_set():
-                return False
-            if not poll.poll(_LONGEST_WAIT_S * 1000):
-                continue
-            try:
-                piece = piece[os.write(pipe, piece) :]
-            except BlockingIOError:
-                continue
-            except BrokenPipeError:
-                return False
-        return True
 
 
 def _enlarge(pipe: int) -> None:

@@ -37,14 +37,7 @@ FOLDERS = ("clients", "finished")  # in the folder of a run
 _ERRORS_OF_A_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _MOST_FILES_NAMED = 5
 # What a kept value is made of, beside dataclasses and named tuples of these packages.
-_OURS = (
-    "nfslat.answer.",
-    "nfslat.clock.one_way",
-    "nfslat.figures.",
-    "nfslat.fleet.",
-    "nfslat.peer.inferred",
-    "nfslat.tally.",
-)
+_OURS = ("nfslat.answer.", "nfslat.fleet.", "nfslat.tally.")
 _NUMPY = {("numpy", "dtype"), ("numpy", "ndarray"), ("numpy", "_reconstruct"), ("numpy", "_frombuffer")}
 _NUMPY |= {("numpy", "scalar")}
 

@@ -10,12 +10,12 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from nfslat.decode import native
-from nfslat.decode.apart import Apart, decode_apart
-from nfslat.decode.merge import merge
+from nfslat.decode.blocks import decode
 from nfslat.decode.tools import find_tools
 from nfslat.errors import InputError, NfslatError, NoPacketsError
 from nfslat.fleet.run import fetch, tails
@@ -27,7 +27,6 @@ from nfslat.model.tables import I64, Ops
 from nfslat.select import is_reverse
 
 _DEEPER = 8  # times as much is read where little was found
-_SMALL_BYTES = 8 << 20  # of a capture that is decoded as a whole
 _FEW_OPS = 64
 _MOST_SAMPLES = 256
 _NO_PACKETS_BYTES = 4096  # as much may be in front of the first one
@@ -49,8 +48,7 @@ class Pair:
     near: str = ""  # "client" or "server": the end from which the capture was taken; "" where that does not show
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """One op, to be found again in the capture of the other side: there the same ones are chosen."""
 
     ends: Ends
@@ -71,7 +69,6 @@ class Head:
     samples: tuple[Sample, ...] = ()
     problem: str = ""  # why it cannot be read
     facts: CaptureFacts | None = None  # of the whole file, where the head is that
-    apart: Apart | None = None  # what was decoded of it, where that was to be kept
 
     @property
     def clients(self) -> frozenset[str]:
@@ -79,31 +76,27 @@ class Head:
         return frozenset(pair.client for pair in self.pairs)
 
 
-def look(one: Input, scratch: Path | None = None, *, keep: bool = False) -> Head:
-    """Decode the first 2 MiB, or 16 where these show little. What cannot be read has a `problem`; nothing is raised.
-
-    `keep`: a capture of up to 8 MiB is decoded as a whole, and kept, so that it need not be read again.
-    """
-    begin_bytes = _SMALL_BYTES if keep and one.size_bytes <= _SMALL_BYTES else fetch.HEAD_BYTES
+def look(one: Input, scratch: Path | None = None) -> Head:
+    """Decode the first 2 MiB, or 16 where these show little. What cannot be read has a `problem`; nothing is raised."""
     with tempfile.TemporaryDirectory(prefix="nfslat-head-", dir=scratch) as folder:
         try:
-            found = _look(one, Path(folder), begin_bytes, keep=keep)
+            found = _look(one, Path(folder), fetch.HEAD_BYTES)
             few = len(found.samples) < _FEW_OPS and len(found.clients) < 2
             if few and not found.is_whole and not found.problem:
-                found = _look(one, Path(folder), _DEEPER * fetch.HEAD_BYTES, keep=keep)
+                found = _look(one, Path(folder), _DEEPER * fetch.HEAD_BYTES)
         except NfslatError as problem:
             return Head(one, problem=problem.beside(one.name))
     return found
 
 
-def _look(one: Input, folder: Path, size_bytes: int, *, keep: bool) -> Head:
+def _look(one: Input, folder: Path, size_bytes: int) -> Head:
     path = fetch.head(one, folder, size_bytes)
     # Of a tar there may be more captures.
     is_whole = one.size_bytes <= size_bytes and not one.is_tar
     tools = cache(lambda: find_tools(folder))
     try:
         source = native.open_source(str(path), tools, folder, rereads=False)
-        found = decode_apart(source, tools, lambda _: None)
+        source, decoded = decode(source, tools, lambda _: None)
     except NoPacketsError:
         if one.size_bytes > _NO_PACKETS_BYTES:
             raise InputError(
@@ -112,14 +105,11 @@ def _look(one: Input, folder: Path, size_bytes: int, *, keep: bool) -> Head:
         return Head(one, is_whole=is_whole)  # a rotated file that was just begun
     except NfslatError as problem:
         raise InputError(problem.beside(str(path)), about=one.name) from problem
-    decoded = merge([part for _, part in found.hosts], found.facts)
     last_ns = decoded.last_ns if is_whole else _end_of(one, path, decoded)
     head = Head(one, _pairs(decoded), decoded.first_ns, last_ns, is_whole, _samples(decoded.ops))
     if not is_whole or decoded.cut_short:
         return head
-    files = tuple(dataclasses.replace(file, name=one.name) for file in found.source.files)
-    found = dataclasses.replace(found, source=dataclasses.replace(found.source, files=files))
-    return dataclasses.replace(head, facts=facts_of(found, [one]), apart=found if keep else None)
+    return dataclasses.replace(head, facts=facts_of(source, decoded, len(decoded.ops), [one]))
 
 
 def _end_of(one: Input, path: Path, decoded: Decoded) -> int:

@@ -10,13 +10,18 @@ import glob
 import os
 import re
 import stat
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+from nfslat import _native
+from nfslat.decode.bundle import is_bundle
 from nfslat.errors import InputError
-from nfslat.fleet.run import magic, remote
+from nfslat.fleet.run import remote
 
+_FIRST_BYTES = 1 << 16  # of what is elsewhere: they say what it is
 _DIGITS = re.compile(r"(\d+)")
 _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|snoop)\d*(\.(gz|bz2|xz|zst|lz4))?$")  # what captures are called
 
@@ -107,6 +112,9 @@ def _forgiving(given: Given) -> Given:
 
 
 _EMPTY = "the file is empty; was the capture stopped before it was written out?"
+_NO_CAPTURE = (
+    "neither pcap, pcapng, snoop, ERF nor a tar of capture.sh; write other formats as pcapng (editcap -F pcapng)"
+)
 
 
 def _at_path(path: str) -> Given:
@@ -128,17 +136,27 @@ def _at_file(path: str) -> Input | Problem:
         facts = os.stat(path)
         if not stat.S_ISREG(facts.st_mode):
             return Problem(path, "neither a file nor a directory; write the capture to a file first")
-        with open(path, "rb") as stream:
-            first = stream.read(magic.FIRST_BYTES)
+        with open(path, "rb"):
+            pass
     except OSError as problem:
         return Problem(path, f"cannot be read ({problem.strerror}); check its permissions")
-    if not first:
-        return Problem(path, _EMPTY)
-    kind = magic.kind_of(first)
-    if not kind:
-        return Problem(path, magic.why_not(first))
     token = f"{facts.st_dev:x}-{facts.st_ino:x}-{facts.st_size}-{facts.st_mtime_ns}"
-    return Input(os.path.abspath(path), path, facts.st_size, token, kind == "tar")
+    return _input(Input(os.path.abspath(path), path, facts.st_size, token), Path(path), facts.st_size)
+
+
+def _input(file: Input, path: Path, size_bytes: int) -> Input | Problem:
+    """`file`, where what is at `path`, its first bytes at least, begins as a capture does, or a tar of capture.sh."""
+    if not size_bytes:
+        return Problem(file.name, _EMPTY)
+    if is_bundle(path):
+        return replace(file, is_tar=True)
+    try:
+        _native.peek(path)
+    except _native.NotACapture:
+        return Problem(file.name, _NO_CAPTURE)
+    except (OSError, ValueError):
+        pass  # it is damaged, and the decoder says how; or more than the first bytes is needed to look into it
+    return file
 
 
 def _in_directory(path: str) -> Given:
@@ -149,20 +167,23 @@ def _in_directory(path: str) -> Given:
         name = str(problem.filename or path)
         problems.append(Problem(name, f"cannot be read ({problem.strerror}); check its permissions"))
 
-    files: list[Input] = []
-    seen = 0
-    for name in sorted(_below(path, note), key=by_numbers):
-        seen += 1
-        found = _at_file(name)
-        if isinstance(found, Input):
-            files.append(found)
-        elif found.why == _EMPTY or found.why.startswith("cannot be read") or _CAPTURE.search(name):
-            problems.append(found)
-    if not files and not problems:
-        why = f"none of its {seen:,} files is a capture" if seen else "the directory is empty"
-        problems.append(Problem(path, f"{why}; give the one that holds what tcpdump -w wrote"))
-    given = Given(tuple(files), tuple(problems))
-    return _forgiving(given) if files else given
+    names = sorted(_below(path, note), key=by_numbers)
+    return _of_folder(path, [(name, _at_file(name)) for name in names], problems)
+
+
+def _of_folder(name: str, found: Sequence[tuple[str, Input | Problem]], problems: Sequence[Problem]) -> Given:
+    """`found` are its files by their names, `problems` are with the folder itself."""
+    files = tuple(one for _, one in found if isinstance(one, Input))
+    bad = [
+        one
+        for path, one in found
+        if isinstance(one, Problem) and (one.why == _EMPTY or "cannot be" in one.why or _CAPTURE.search(path))
+    ]
+    if files or bad or problems:
+        given = Given(files, (*problems, *bad))
+        return _forgiving(given) if files else given
+    why = f"none of its {len(found):,} files is a capture" if found else "the directory is empty"
+    return Given((), (Problem(name, f"{why}; give the one that holds what tcpdump -w wrote"),))
 
 
 def _below(path: str, note: Any) -> Iterator[str]:
@@ -208,48 +229,27 @@ def _below_url(fs: Any, path: str) -> Given:
         if info["type"] != "directory" and not is_page:
             found = _remote_file(fs, path, info)
             return Given((), (found,)) if isinstance(found, Problem) else Given((found,), ())
-        files, problems = [], []
-        for one in sorted(fs.find(path), key=by_numbers):
-            if any(part.startswith(".") for part in one[len(path) :].split("/")):
-                continue
-            found = _remote_file(fs, one, fs.info(one))
-            if isinstance(found, Input):
-                files.append(found)
-            elif found.why == _EMPTY or found.why.startswith("cannot be reached"):
-                problems.append(found)
+        names = [one for one in sorted(fs.find(path), key=by_numbers) if "/." not in one[len(path.rstrip("/")) :]]
+        below = [(one, _remote_file(fs, one, fs.info(one))) for one in names]
     except Exception as problem:  # each file system has its own
         return Given((), (Problem(name, _why_unreachable(problem)),))
-    if not files and not problems:
-        problems.append(Problem(name, "no capture in it; give the one that holds what tcpdump -w wrote"))
-    given = Given(tuple(files), tuple(problems))
-    return _forgiving(given) if files else given
+    return _of_folder(name, below, ())
 
 
 def _remote_file(fs: Any, path: str, info: dict[str, Any]) -> Input | Problem:
     url = fs.unstrip_protocol(path)
     name = remote.shown(url)
     try:
-        with remote.open_stream(url) as stream:
-            first = _first(stream)
-        if not first:
-            return Problem(name, _EMPTY)
-        kind = magic.kind_of(first)
-        if not kind:
-            return Problem(name, magic.why_not(first))
-        return Input(url, name, int(info.get("size") or 0), remote.token_of(fs, path, info), kind == "tar")
+        with remote.open_stream(url) as stream, tempfile.NamedTemporaryFile(prefix="nfslat-") as head:
+            while head.tell() < _FIRST_BYTES and (part := stream.read(_FIRST_BYTES - head.tell())):
+                head.write(part)
+            head.flush()
+            file = Input(url, name, int(info.get("size") or 0), remote.token_of(fs, path, info))
+            return _input(file, Path(head.name), head.tell())
     except InputError as problem:
         return Problem(name, problem.beside(name))
     except Exception as problem:  # each file system has its own
         return Problem(name, _why_unreachable(problem))
-
-
-def _first(stream: Any) -> bytes:
-    parts: list[bytes] = []
-    left = magic.FIRST_BYTES
-    while left and (part := stream.read(left)):
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
 
 
 def _why_unreachable(problem: Exception) -> str:

@@ -107,13 +107,8 @@ def read(path: str) -> Manifest:
 
 def _text(path: str, shown: str) -> str:
     try:
-        if remote.is_url(path):
-            with remote.open_stream(path) as stream:
-                data = stream.read(_MOST_BYTES)
-        else:
-            with Path(path).open("rb") as stream:
-                data = stream.read(_MOST_BYTES)
-        return data.decode()
+        with remote.open_stream(path) if remote.is_url(path) else Path(path).open("rb") as stream:
+            return stream.read(_MOST_BYTES).decode()
     except UnicodeDecodeError as problem:
         raise UsageError(f"{shown}: not UTF-8 text; is this a manifest?") from problem
     except InputError:

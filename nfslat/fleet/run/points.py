@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from nfslat.decode.apart import Apart
 from nfslat.errors import InputError
 from nfslat.fleet.run import roles
 from nfslat.fleet.run.capture import CaptureFacts
@@ -32,7 +31,6 @@ class Point:
     addresses: tuple[str, ...]  # a client's, as the server sees them first; the server's
     files: tuple[Input, ...]  # in time order
     facts: CaptureFacts | None = None  # of its only file, where that was read to its end when it was looked at
-    apart: Apart | None = None  # what was decoded of it then, where that was kept
 
 
 @dataclass(frozen=True)
@@ -45,12 +43,10 @@ class Points:
     notes: tuple[str, ...]
 
 
-def find_points(
-    files: Sequence[Input], manifest: Manifest | None = None, scratch: Path | None = None, *, keep: bool = False
-) -> Points:
-    """Look at all files, several at once, and `assign` them. `keep`: see `look`."""
+def find_points(files: Sequence[Input], manifest: Manifest | None = None, scratch: Path | None = None) -> Points:
+    """Look at all files, several at once, and `assign` them."""
     with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 8)) as pool:
-        return assign(list(pool.map(lambda one: look(one, scratch, keep=keep), files)), manifest)
+        return assign(list(pool.map(lambda one: look(one, scratch), files)), manifest)
 
 
 def assign(heads: Sequence[Head], manifest: Manifest | None = None) -> Points:
@@ -291,8 +287,8 @@ class _Assignment:
 
 def _point(role: str, name: str, addresses: Sequence[str], units: Sequence[Unit]) -> Point:
     heads = roles.in_time(head for unit in units for head in unit.heads)
-    facts, apart = (heads[0].facts, heads[0].apart) if len(heads) == 1 else (None, None)
-    return Point(role, name, tuple(addresses), tuple(head.file for head in heads), facts, apart)
+    facts = heads[0].facts if len(heads) == 1 else None
+    return Point(role, name, tuple(addresses), tuple(head.file for head in heads), facts)
 
 
 def _files(units: Iterable[Unit]) -> list[Input]:

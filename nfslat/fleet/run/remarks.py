@@ -1,4 +1,4 @@
-"""What happened on the way -> the notes of the report, and the rows of clients that are not compared."""
+"""What happened on the way -> the notes of the report, its rows of clients that are not compared, and of captures."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from nfslat.fleet import model
+from nfslat.fleet.run.capture import CaptureFacts
+from nfslat.model.units import iso
 
 _NAMED = 3
 
@@ -40,3 +42,22 @@ def not_compared(name: str, problem: model.Problem, state: str) -> model.Client:
         slots_held="cannot tell", in_flight_max=0, audit=[], outlier=False, why=problem.why, windows=[], command="",
         why_not_inferred="" if state == "failed" else problem.why, **nothing,
     )  # fmt: skip
+
+
+def captures_of(
+    server: CaptureFacts | None, clients: Sequence[CaptureFacts], total: model.OpRow | None
+) -> model.Captures:
+    """`total`: the ops of which there are times of both sides."""
+    every = [*([server] if server is not None else []), *clients]
+    at = every if server is None else [server]  # whose clock it is
+    return model.Captures(
+        files=sum(one.files for one in every),
+        bytes=sum(one.bytes for one in every),
+        packets=sum(one.packets for one in every),
+        server_ops=0 if server is None else server.ops,
+        client_ops=sum(one.ops for one in clients),
+        matched_ops=0 if total is None else total.count - total.inferred,
+        inferred_ops=0 if total is None else total.inferred,
+        begin=iso(min(one.first_ns for one in at)),
+        end=iso(max(one.last_ns for one in at)),
+    )

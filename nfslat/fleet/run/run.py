@@ -28,13 +28,12 @@ from nfslat.fleet.compare import compare as comparison
 from nfslat.fleet.compare.summary import BOTH, INFERRED, ClientSummary
 from nfslat.fleet.compare.windows import Windows, plan
 from nfslat.fleet.run.capture import CaptureFacts
-from nfslat.fleet.run.client import ClientDone, Half, OwnCapture, Request, compare_client, measure
+from nfslat.fleet.run.client import ClientDone, Half, Request, compare_client, measure
 from nfslat.fleet.run.executor import Done, Workers, WorkersGone, in_words
 from nfslat.fleet.run.finished import RunFolder, key_of, report_names
 from nfslat.fleet.run.points import Point, Points
-from nfslat.fleet.run.remarks import lost, not_compared, warned
+from nfslat.fleet.run.remarks import captures_of, lost, not_compared, warned
 from nfslat.fleet.run.server import ServerBrief, ServerCapture
-from nfslat.fleet.run.totals import captures_of
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.model.units import to_s
 from nfslat.tally.sketch import RELATIVE_ERROR
@@ -142,14 +141,16 @@ class Run:
 
     def _decoded(self, point: Point) -> ServerCapture:
         if self._server is None:
-            self._server = ServerCapture(point, self._captured)
+            # Nothing is inferred of clients that were captured, and the segments of many would take much memory.
+            is_only = len(self._points.clients) == 1
+            self._server = ServerCapture(point, without=() if is_only else self._captured)
         return self._server
 
     def _planned(self) -> Windows | None:
         """By what the clients' captures hold; those that were not read to their end as they were looked at are read."""
         known = [one.facts for one in self._own.values() if one.facts is not None]
         unknown = [one for one in self._own.values() if one.facts is None]
-        for _, done in self._workers.each(measure, (OwnCapture(one.files) for one in unknown)):
+        for _, done in self._workers.each(measure, (one.files for one in unknown)):
             if isinstance(done.value, CaptureFacts):  # else the comparison says why not
                 known.append(done.value)
         if not known:
@@ -202,7 +203,7 @@ class Run:
             yield Request(
                 name=name,
                 addresses=tuple(addresses),
-                own=None if own is None else OwnCapture(own.files, own.apart if server is not None else None),
+                own=() if own is None else own.files,
                 server=shown[0],
                 wide=shown[1],
                 windows=windows,
@@ -236,8 +237,8 @@ class Run:
             self._problems += facts.problems
 
     def _keep_client(self, folder: RunFolder, key: str | None, done: ClientDone) -> None:
-        if done.report is not None and done.summary is not None and done.summary.report_name is not None:
-            folder.write(done.summary.report_name, done.report)
+        if done.report is not None and done.summary is not None and done.summary.report is not None:
+            folder.write(done.summary.report, done.report)
         folder.put(key, dataclasses.replace(done, report=None))
 
     def _keep(self, write: Callable[[RunFolder], object]) -> None:
@@ -286,9 +287,7 @@ class Run:
         server = None if self._brief is None else self._brief.figures
         outcome = comparison.compare(summaries, server, windows, untold=len(self._failed))
         self._keep(
-            lambda folder: folder.write_reports(
-                {one.name: one.report_name for one in summaries if one.report_name is not None}
-            )
+            lambda folder: folder.write_reports({one.name: one.report for one in summaries if one.report is not None})
         )
         compared = [dataclasses.replace(one, command=self._command(one)) for one in outcome.clients]
         clients = [*compared, *(not_compared(name, *self._failed[name]) for name in sorted(self._failed))]

@@ -15,7 +15,7 @@ from nfslat.errors import InputError
 from nfslat.fleet import model
 from nfslat.fleet.compare.windows import Windows, plan
 from nfslat.fleet.run.callers import Callers, Conversation, callers_of
-from nfslat.fleet.run.capture import CaptureFacts, decode_point
+from nfslat.fleet.run.capture import CaptureFacts, decode_by_hosts
 from nfslat.fleet.run.client import Half
 from nfslat.fleet.run.points import Point
 from nfslat.fleet.run.threads import ServerThreads, find_server_threads
@@ -40,11 +40,11 @@ class ServerBrief:
 class ServerCapture:
     """The server's capture by pairs of hosts; what it did for all clients is worked out when it is first asked for."""
 
-    def __init__(self, point: Point, captured: Collection[str]) -> None:
-        """Decode it. `captured`: addresses of hosts with a capture of their own. Raises ``InputError`` where none of
+    def __init__(self, point: Point, without: Collection[str] = ()) -> None:
+        """Decode it. `without`: addresses of hosts whose TCP segments are not kept. Raises ``InputError`` where none of
         its files can be read, or no NFS operation is in them."""
         self._point = point
-        self._apart, self.facts = decode_point(point.name, point.files, captured)
+        self._apart, self.facts = decode_by_hosts(point.name, point.files, without)
         if not self._apart.hosts:
             raise InputError("no NFS operation is in its capture", about=point.name)
         self.callers: Callers = callers_of([_conversation(*one) for one in self._apart.hosts], point.addresses)

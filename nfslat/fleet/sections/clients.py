@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
+from typing import NamedTuple
 
 from nfslat.answer.words import adding_up, ms
 from nfslat.fleet.model import Client, Fleet, Pattern
@@ -26,16 +28,15 @@ from nfslat.fleet.sections.words import (
     seconds,
     slots_of,
 )
-from nfslat.report.blocks import Block, Fitted, Gap, Lines, Prose, Title
+from nfslat.report.blocks import Block, Cell, Figure, Fitted, Gap, Item, Lines, Prose, Table, Title
 from nfslat.report.text_layout import count, plain, shorten
-from nfslat.report.text_writer import PROSE_WIDTH
 
 _MOST_ROWS = 20  # full ones; further outliers stand in the grid
 _LEAST_ROWS = 3
 _ALL_ROWS = 12  # of so few clients all have one
 _MOST_CELLS = 160  # of the grid; of more clients it shows the worst
 _WORST = 20
-_NAME, _NARROWEST = 24, 9  # columns of a name
+_NAME = 24  # columns of a name
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,28 @@ class Arranged:
     apart: dict[str, list[Client]]  # not compared, by state
 
 
-@dataclass(frozen=True)
-class _Column:
+class _Column(NamedTuple):
     key: str
-    heads: tuple[str, str]
-    cells: list[str]
-    right: bool = True
+    align: str
+    head: str
 
-    @property
-    def width(self) -> int:
-        return max(map(len, (*self.heads, *self.cells)))
+
+_COLUMNS = (
+    _Column("ops", "r", "ops"),
+    _Column("srt", "d", "client\nSRT"),
+    _Column("network", "d", "= net-\nwork"),
+    _Column("server", "d", "+\nserver"),
+    _Column("queue", "d", "of it\nqueue"),
+    _Column("inferred", "r", "inferred\n+/-"),
+    _Column("excess", "r", "excess\ns"),
+    _Column("p99", "d", "p99\nms"),
+    _Column("lost", "r", "lost"),
+    _Column("clock", "r", "clock\n+/-"),
+    _Column("slots", "r", "slots"),
+    _Column("cause", "l", "layer and\ncause"),
+    _Column("sure", "l", "sure"),
+)
+_GO_FIRST = ("clock", "lost", "p99", "ops", "slots", "queue", "sure")  # where the line has no room
 
 
 def arrange(clients: Sequence[Client], *, all_clients: bool = False) -> Arranged:
@@ -68,15 +81,12 @@ def arrange(clients: Sequence[Client], *, all_clients: bool = False) -> Arranged
     if len(ranked) <= _ALL_ROWS:
         rows = ranked
     elif len(rows) < _LEAST_ROWS:
-        rows = sorted([*rows, *[one for one in ranked if one not in rows][: _LEAST_ROWS - len(rows)]], key=_rank)
+        more = [one for one in ranked if one not in rows][: _LEAST_ROWS - len(rows)]
+        rows = sorted([*rows, *more], key=lambda one: one[0])
     taken = {rank for rank, _ in rows}
     others = [one for one in ranked if one[0] not in taken]
     cells = len(others) if all_clients or len(others) <= _MOST_CELLS else _WORST
     return Arranged(rows, others[:cells], others[cells:], not_compared(clients))
-
-
-def _rank(one: tuple[int, Client]) -> int:
-    return one[0]
 
 
 def clients_section(fleet: Fleet, *, all_clients: bool = False) -> Iterator[Block]:
@@ -90,7 +100,7 @@ def clients_section(fleet: Fleet, *, all_clients: bool = False) -> Iterator[Bloc
         else "Clients: none could be compared"
     )
     if arranged.rows:
-        yield Fitted(partial(_rows, arranged.rows, _groups(fleet.patterns)))
+        yield from _rows(arranged.rows, _groups(fleet.patterns))
     if arranged.grid:
         yield Gap()
         yield Fitted(partial(_grid, arranged, [one.name for one in fleet.clients]))
@@ -117,87 +127,56 @@ def _groups(patterns: Sequence[Pattern]) -> dict[str, str]:
     return found
 
 
-def _rows(rows: list[tuple[int, Client]], groups: dict[str, str], width: int) -> Iterator[Block]:
-    """A table; below the rows why they stand out, once for neighbours of which the same is to be said."""
-    columns = _columns([client for _, client in rows], [rank for rank, _ in rows])
-    missing: set[str] = set()
-    for key in ("sure", "cause", "slots", "clock", "p99", "lost", "queue", "ops"):
-        if _width(columns) <= width:
-            break
-        columns = [one for one in columns if one.key != key]
-        missing.add(key)
-    too_much = _width(columns) - width
-    if too_much > 0:
-        name = next(one for one in columns if one.key == "name")
-        room = max(name.width - too_much, _NARROWEST)
-        cells = [shorten(cell, room) for cell in name.cells]
-        columns = [_Column("name", name.heads, cells, right=False) if one.key == "name" else one for one in columns]
-    yield Lines([_line(columns, [one.heads[i] for one in columns]) for i in (0, 1)])
-    yield Lines(["-" * min(_width(columns), width)])
-    said = [_said(client, missing, groups) for _, client in rows]
-    for i in range(len(rows)):
-        yield Lines([_line(columns, [one.cells[i] for one in columns])])
-        if any(said[i]) and (i + 1 == len(rows) or said[i + 1] != said[i]):
-            first = next(k for k in range(i, -1, -1) if k == 0 or said[k - 1] != said[i])
-            who = _ranks([rank for rank, _ in rows[first : i + 1]])
-            yield Prose(_below(who, said[i], min(width, PROSE_WIDTH) - 4), indent=4, hanging=2, style="dim")
+def _rows(rows: list[tuple[int, Client]], groups: dict[str, str]) -> Iterator[Block]:
+    """A table; below it why they stand out, once for neighbours of which the same is to be said."""
+    clients = [client for _, client in rows]
+    names = [f"{rank} {shorten(client.name, _NAME)}" for rank, client in rows]
+    columns = [column for column in _COLUMNS if column.key != "inferred" or any(one.inferred for one in clients)]
+    yield _table(names, clients, columns, _GO_FIRST)
+    for why, those in groupby(rows, lambda row: groups.get(row[1].name, row[1].why)):
+        if why:
+            yield Item(f"{_ranks([rank for rank, _ in those])}: {plain(why)}", style="dim")
+
+
+def _table(
+    names: Sequence[str], clients: Sequence[Client], columns: Sequence[_Column], go_first: Sequence[str]
+) -> Table:
+    """Without the columns of `go_first` where they have no room."""
+    figures = [_figures(one) for one in clients]
+    cells = [[name, *(one[column.key] for column in columns)] for name, one in zip(names, figures, strict=True)]
+    narrower = None
+    if go_first:
+        rest = [column for column in columns if column.key != go_first[0]]
+        narrower = _table(names, clients, rest, go_first[1:])
+    align = "l" + "".join(column.align for column in columns)
+    return Table(align, ["client", *(column.head for column in columns)], cells, narrower=narrower)
 
 
 def _ranks(ranks: Sequence[int]) -> str:
-    """Of which rows something is said; "" of one, above which it stands."""
-    if len(ranks) == 1:
-        return ""
-    return f"{ranks[0]} to {ranks[-1]}: " if ranks[-1] - ranks[0] == len(ranks) - 1 else f"these {len(ranks)}: "
+    is_run = len(ranks) > 1 and ranks[-1] - ranks[0] == len(ranks) - 1
+    return f"{ranks[0]} to {ranks[-1]}" if is_run else ", ".join(map(str, ranks))
 
 
-def _said(client: Client, missing: set[str], groups: dict[str, str]) -> tuple[str, str]:
-    """What stands below a row: what sets the client apart, and what the row has no room for."""
-    why = plain(groups.get(client.name, client.why))
-    own = []
-    found = blamed(client)
-    if found is not None and "cause" in missing:
-        own.append(cause_of(client))
-    if found is not None and "sure" in missing and (why or own):
-        own.append(shorten(found.confidence, 7))
-    return why, ", ".join(own)
-
-
-def _below(who: str, said: tuple[str, str], room: int) -> str:
-    """The same as a line."""
-    why, blamed = said
-    if not why:
-        return who + blamed
-    blamed = f" ({blamed})" if blamed else ""
-    text = who + why
-    return (text if len(text) + len(blamed) <= room else f"{text[: room - len(blamed) - 3].rstrip()}...") + blamed
-
-
-def _columns(clients: Sequence[Client], ranks: Sequence[int]) -> list[_Column]:
-    sums = [adding_up([_mean(one, "network"), _mean(one, "server")], 2) for one in clients]
-    queue = [None if one.queue_ms is None else ms(one.queue_ms, 2) for one in clients]
-    p99 = [ms(one.client_ms.p99, 2) if one.client_ms is not None else "-" for one in clients]
-    cells: list[tuple[str, tuple[str, str], list[str]]] = [
-        ("rank", ("", "#"), [str(rank) for rank in ranks]),
-        ("name", ("", "client"), [shorten(one.name, _NAME) for one in clients]),
-        ("ops", ("", "ops"), [few_digits(one.ops) for one in clients]),
-        ("srt", ("client", "SRT"), _points([total for _, total in sums])),
-        ("", ("", "="), ["="] * len(clients)),
-        ("network", ("net-", "work"), _points([parts[0] for parts, _ in sums])),
-        ("", ("", "+"), ["+"] * len(clients)),
-        ("server", ("", "server"), _points([parts[1] for parts, _ in sums])),
-        ("queue", ("of it", "queue"), _points([text or "-" for text in queue])),
-        ("inferred", ("inferred", "+/-"), [error(one) for one in clients]),
-        ("excess", ("excess", "s"), ["-" if one.excess is None else _excess_s(one.excess.total_s) for one in clients]),
-        ("p99", ("p99", "ms"), _points(p99)),
-        ("lost", ("", "lost"), [lost(one) for one in clients]),
-        ("clock", ("clock", "+/-"), [clock_error(one.clock) for one in clients]),
-        ("slots", ("", "slots"), [slots_of(one) for one in clients]),
-        ("cause", ("layer and", "cause"), [shorten(cause_of(one), 20) for one in clients]),
-        ("sure", ("", "sure"), [_sure(one) for one in clients]),
-    ]
-    left = ("name", "cause", "sure")
-    shown = [one for one in cells if one[0] != "inferred" or any(client.inferred for client in clients)]
-    return [_Column(key, heads, text, right=key not in left) for key, heads, text in shown]
+def _figures(one: Client) -> dict[str, Cell]:
+    """What columns show, by their keys."""
+    network, server = _mean(one, "network"), _mean(one, "server")
+    (network_text, server_text), whole = adding_up([network, server], 2)
+    by = blamed(one)
+    return {
+        "ops": few_digits(one.ops),
+        "srt": Figure(whole, _mean(one, "client")),
+        "network": Figure(network_text, network),
+        "server": Figure(server_text, server),
+        "queue": "-" if one.queue_ms is None else ms(one.queue_ms, 2),
+        "inferred": error(one),
+        "excess": "-" if one.excess is None else _excess_s(one.excess.total_s),
+        "p99": ms(one.client_ms.p99, 2) if one.client_ms is not None else "-",
+        "lost": lost(one),
+        "clock": clock_error(one.clock),
+        "slots": slots_of(one),
+        "cause": shorten(cause_of(one), 20),
+        "sure": "-" if by is None else shorten(by.confidence, 7),
+    }
 
 
 def _excess_s(value: float) -> str:
@@ -205,33 +184,9 @@ def _excess_s(value: float) -> str:
     return "0.0" if shown == "-0.0" else shown
 
 
-def _sure(client: Client) -> str:
-    by = blamed(client)
-    found = "-" if by is None else by.confidence
-    return "med." if found == "medium" else shorten(found, 7)
-
-
 def _mean(client: Client, part: str) -> float:
     summary = getattr(client, f"{part}_ms")
     return 0.0 if summary is None else float(summary.mean)
-
-
-def _points(cells: Sequence[str]) -> list[str]:
-    """Decimal points below each other."""
-    after = [len(cell.partition(".")[2]) + 1 if "." in cell else 0 for cell in cells]
-    most = max(after, default=0)
-    return [cell + " " * (most - own) for cell, own in zip(cells, after, strict=True)]
-
-
-def _line(columns: Sequence[_Column], cells: Sequence[str]) -> str:
-    placed = [
-        cell.rjust(one.width) if one.right else cell.ljust(one.width) for one, cell in zip(columns, cells, strict=True)
-    ]
-    return " ".join(placed).rstrip()
-
-
-def _width(columns: Sequence[_Column]) -> int:
-    return sum(one.width for one in columns) + len(columns) - 1
 
 
 # ---- the grid ----
@@ -241,7 +196,9 @@ def _grid(arranged: Arranged, names: Sequence[str], width: int) -> Iterator[Bloc
     """Name, mean client SRT and layer of each, from the top down, in the order of the ranks."""
     prefix = common_prefix(names)
     short = [shorten(client.name.removeprefix(prefix), _NAME) for _, client in arranged.grid]
-    means = _points([ms(_mean(client, "client"), 2) for _, client in arranged.grid])
+    texts = [ms(_mean(client, "client"), 2) for _, client in arranged.grid]
+    after = [len(text.partition(".")[2]) + ("." in text) for text in texts]
+    means = [text + " " * (max(after) - own) for text, own in zip(texts, after, strict=True)]  # points below each other
     letters = [letter(layer_of(client)) + "~" * (client.inferred is not None) for _, client in arranged.grid]
     marked = " ~: inferred." if any("~" in one for one in letters) else ""
     wide = max(map(len, letters))
