@@ -189,7 +189,8 @@ def _medians(clients: Sequence[ClientSummary]) -> F64:
     out = np.zeros((len(clients), len(LAYERS)))
     for layer, of in ((NETWORK, 0), (SERVER, 1), (QUEUE, 1)):
         there = ~np.isnan(found[..., of])
-        typical = np.ma.median(np.ma.masked_invalid(found[..., of]), axis=0).filled(0)
+        each_op = ((found[:, at, of], there[:, at]) for at in range(len(ops)))
+        typical = np.array([np.median(column[mask]) if mask.any() else 0 for column, mask in each_op])
         own, usual = ((many * there * np.nan_to_num(one)).sum(axis=1) for one in (found[..., of], typical[None]))
         each = np.maximum((many * there).sum(axis=1), 1)
         out[:, layer] = np.log((own / each + FLOOR_NS) / (usual / each + FLOOR_NS))

@@ -49,7 +49,9 @@ def tops_of(c: Analysis) -> tuple[Top, ...]:
     key = Grouping(number[of_row[named], paths.of_op[every[named]]], labels)
     sums = OpSums.of(OpColumns.of(c, every[named]), key, (TIMES,)).rows()
     tops = [
-        Top(*of.label, of.count, of.sum("client_ns"), of.sum("server_ns")) for of in sums if of.count and of.label[0]
+        Top(place, op, of.count, of.sum("client_ns"), of.sum("server_ns"))
+        for (place, op), of in zip(labels, sums, strict=True)
+        if of.count and place
     ]
     return tuple(sorted(tops, key=lambda one: (-one.ops, one.place, one.op))[:_MOST])
 
