@@ -102,7 +102,7 @@ def _split(medians: F64, least_ns: float, begin: int, end: int) -> list[int]:
 
 
 def _far_apart(levels: list[float], stretches: Sequence[tuple[int, int]], least_ns: float) -> set[tuple[int, int]]:
-    """Those of `stretches` whose median is far enough from that of all else; few are, and only of those more is
+    """The stretches whose median is far enough from that of all else; few are, and only of those more is
     asked. Each is looked at as the one before with a piece more, where it is that."""
     far = set()
     inside: list[float] = []
