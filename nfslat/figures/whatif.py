@@ -179,7 +179,7 @@ def shows_most(c: Analysis) -> bool:
 
 
 def whole_of(c: Analysis) -> ServerShare:
-    """All that `c` holds of its only server."""
+    """The only server of `c`, with whatever `c` holds of it."""
     server, ops = c.whole_server, c.server.ops
     every = ServerShare(server, np.arange(len(ops)), np.arange(len(ops.connections)), lambda: load_of(c, every))
     return every

@@ -22,7 +22,7 @@ _FEWEST = 4  # pieces in a phase
 _SPELL = 8  # in one that ends as it began: so many are looked at that jitter would make a shorter one
 _FACTOR = 1.0  # of two, at least: log2
 LEAST_NS = 1_000_000.0  # and by so much: less is no phase worth a line
-_NEARLY = 1 - 1e-9
+_ROUNDING_SHARE = 1 - 1e-9  # of a number that logarithms may have rounded
 _OF_ITS_SIDE = 0.9  # of the pieces
 _SPREADS = 3.0  # medians of absolute deviations
 _FEW = 1024  # values, which are sorted sooner than parted
@@ -102,7 +102,7 @@ def _split(medians: F64, least_ns: float, begin: int, end: int) -> list[int]:
 
 
 def _far_apart(levels: list[float], stretches: Sequence[tuple[int, int]], least_ns: float) -> set[tuple[int, int]]:
-    """Those of `stretches` whose median is far enough from that of all else; few are, and only of those more is
+    """The stretches whose median is far enough from that of all else; few are, and only of those more is
     asked. Each is looked at as the one before with a piece more, where it is that."""
     far = set()
     inside: list[float] = []
@@ -117,7 +117,7 @@ def _far_apart(levels: list[float], stretches: Sequence[tuple[int, int]], least_
         begun, ended = first, last
         low, high = sorted((some[(len(some) - 1) // 2] + some[len(some) // 2]) / 2 for some in (inside, outside))
         # As `_is_step`, but for what logarithms round.
-        if high - low >= least_ns and high >= _NEARLY * 2**_FACTOR * max(low, 1.0):
+        if high - low >= least_ns and high >= _ROUNDING_SHARE * 2**_FACTOR * max(low, 1.0):
             far.add((first, last))
     return far
 
