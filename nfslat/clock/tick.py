@@ -93,7 +93,7 @@ def _as_one(tick_ns: int, durations_ns: I64, begins_ns: I64) -> float:
     stretch = np.empty(len(order), dtype=np.int64)
     stretch[order] = np.arange(len(order)) * _STRETCHES // len(order)
     _, bursts = np.unique(begins_ns // tick_ns, return_inverse=True)
-    effects = [len(usual) / (bursts.max() + 1.0)]
+    effects: list[float] = [len(usual) / (bursts.max() + 1.0)]
     for group in (stretch, bursts):
         count = np.bincount(group)
         if 1 < len(count) < len(usual):
