@@ -550,7 +550,7 @@ class InStretches(Report):
     """What two captures say that have more operations than are judged as a whole: the report, and no single ops."""
 
     def __init__(self, made: model.Report, options: Options, *, are_written: bool = False) -> None:
-        """Of what `nfslat.windows.run` made; `are_written`: rows of single ops were as they came."""
+        """Of what `nfslat.flow.run` made; `are_written`: rows of single ops were as they came."""
         self._made = made
         self._are_written = are_written
         self._options = options
@@ -646,7 +646,7 @@ def _needs_all(options: Options) -> bool:
 
 def _in_stretches(more: TooManyOpsError, work: Workspace, options: Options, sinks: Sequence[Sink]) -> InStretches:
     from nfslat.decode import native
-    from nfslat.windows.run import correlate as stretches_of
+    from nfslat.flow.run import correlate as stretches_of
 
     tool = model.Tool(__version__, native.NAME, options.command, options.srt)
 

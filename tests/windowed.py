@@ -13,10 +13,10 @@ from nfslat.decode.windows import Windows
 from nfslat.decode.workspace import open_workspace
 from nfslat.export.by_window import Sink
 from nfslat.figures.objectives import parse_slo
+from nfslat.flow.run import correlate
 from nfslat.model.units import NS_PER_S
 from nfslat.results import Analysis
 from nfslat.select import Filters
-from nfslat.windows.run import correlate
 
 
 def windowed(

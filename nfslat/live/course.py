@@ -10,11 +10,11 @@ from functools import partial
 from nfslat.answer.model import Report
 from nfslat.findings import catalogue
 from nfslat.findings.words import lowered
+from nfslat.flow.pairs import Pair
 from nfslat.live.baseline import Baseline
 from nfslat.live.held import report_on_packets
 from nfslat.live.rows import Row
 from nfslat.live.watch import Event, Stretch, Watched
-from nfslat.windows.pairs import Pair
 
 _OVER = 2  # stretches in a row without it: it has ended. After one it may go on
 _MOST = 0.5  # of the mean: what explains as much is seen in what its layer takes

@@ -15,14 +15,14 @@ from nfslat.answer.model import Report, Tool
 from nfslat.decode.native import NAME
 from nfslat.decode.windows import Window, Windows
 from nfslat.errors import InputError
+from nfslat.flow.counts import Counts
+from nfslat.flow.gaps import Gapped, Gaps, longer
+from nfslat.flow.pairs import Pair
+from nfslat.flow.report import report_of
+from nfslat.flow.whole import Whole
 from nfslat.live.rows import SRT
 from nfslat.results import Analysis
 from nfslat.tally.durations import MOST_EXACT
-from nfslat.windows.counts import Counts
-from nfslat.windows.gaps import Gapped, Gaps, longer
-from nfslat.windows.pairs import Pair
-from nfslat.windows.report import report_of
-from nfslat.windows.whole import Whole
 
 _MOST_SLOW = 1 << 13  # ops of a stretch of which the slowest of all are sought
 _MOST_STRETCHES = 1000  # some 100 KB to 1 MB each

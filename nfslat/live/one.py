@@ -20,6 +20,7 @@ from nfslat.decode.tools import Tools
 from nfslat.decode.windows import Window, Windows
 from nfslat.decode.workspace import open_workspace
 from nfslat.errors import InputError
+from nfslat.flow.pairs import Pair
 from nfslat.kernels.memory import give_back
 from nfslat.live.held import Captures
 from nfslat.live.rows import SRT, row_of
@@ -28,7 +29,6 @@ from nfslat.model.segments import Wanted
 from nfslat.model.units import NS_PER_S
 from nfslat.results import Analysis, Correlation
 from nfslat.select import Filters
-from nfslat.windows.pairs import Pair
 
 _MOST_BEFORE = 16  # stretches
 

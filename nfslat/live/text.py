@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from nfslat.answer.words import ms
 from nfslat.findings.client import SLOT_CODES
+from nfslat.flow.whole import SIDES
 from nfslat.live.rows import Row
 from nfslat.live.together import Whole
 from nfslat.live.watch import Stretch
 from nfslat.model.units import iso
 from nfslat.report.text_layout import count, count_of, wrap
-from nfslat.windows.whole import SIDES
 
 HEADINGS = (
     "           ops/s   MB/s client    p99   net-   wait     in",

@@ -19,6 +19,9 @@ from nfslat.decode.tools import Tools
 from nfslat.decode.windows import Windows
 from nfslat.errors import InputError
 from nfslat.evidence.known import Known
+from nfslat.flow.analysed import analysed
+from nfslat.flow.pairs import Pair, pairs
+from nfslat.flow.whole import SIDES
 from nfslat.kernels.memory import give_back
 from nfslat.live.held import Captures, report_on_packets
 from nfslat.live.kept import Kept, Noted
@@ -26,9 +29,6 @@ from nfslat.live.rows import SCHEMA, SRT, Row, row_of
 from nfslat.model.units import NS_PER_MS, NS_PER_S, iso
 from nfslat.results import Analysis
 from nfslat.select import Filters
-from nfslat.windows.analysed import analysed
-from nfslat.windows.pairs import Pair, pairs
-from nfslat.windows.whole import SIDES
 
 _SOON_NS = NS_PER_S  # when both decoders are replaced: neither has read so far
 LEAD_NS = 2 * NS_PER_S  # of packets, before a moment began

@@ -25,9 +25,9 @@ from nfslat.answer import model
 from nfslat.cli.main import main
 from nfslat.decode import memory
 from nfslat.errors import InputError, UsageError
+from nfslat.flow import run
 from nfslat.select import make_filters
 from nfslat.tally.sketch import RELATIVE_ERROR
-from nfslat.windows import run
 
 pytestmark = needs_native
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
@@ -309,7 +309,7 @@ def test_a_connection_that_hangs_for_many_windows(tmp_path: Path) -> None:
 
 def test_hosts_that_go_separate_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client turns to another server, and this one serves others: no end of the report, and every op is counted."""
-    monkeypatch.setattr("nfslat.windows.pairs._MOST_HELD", 500)
+    monkeypatch.setattr("nfslat.flow.pairs._MOST_HELD", 500)
 
     def flow(host: str, port: int, server: str, begin: int, end: int) -> wire.Tcp:
         tcp = wire.Tcp(client=(host, port), server=(server, 2049))
@@ -342,7 +342,7 @@ def test_captures_without_anything_in_common(tmp_path: Path) -> None:
 
 def test_many_runs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where what is said changes with each window, neighbours become one, and nothing is lost."""
-    monkeypatch.setattr("nfslat.windows.whole._MOST_RUNS", 3)
+    monkeypatch.setattr("nfslat.flow.whole._MOST_RUNS", 3)
     found = windowed(SERVER, CLIENT, 0.4)
     assert len(found.phases) <= 4
     assert found.phases == [] or sum(one.ops for one in found.phases) == 671

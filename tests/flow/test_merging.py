@@ -16,9 +16,9 @@ from nfslat.decode.xid_gaps import Calls, missing_of
 from nfslat.findings.diagnosis import Diagnosis, Evidence
 from nfslat.findings.layers import Layers
 from nfslat.findings.verdict import Ground
-from nfslat.windows import gaps
-from nfslat.windows.fold import RULES, check, fold, folded, weighted
-from nfslat.windows.judged import Judgement, told
+from nfslat.flow import gaps
+from nfslat.flow.fold import RULES, check, fold, folded, weighted
+from nfslat.flow.judged import Judgement, told
 
 S = 1_000_000_000
 

@@ -13,11 +13,11 @@ from nfslat.clock.clock import Clock
 from nfslat.evidence.known import Known
 from nfslat.figures.findings import Judged
 from nfslat.figures.host_pairs import PairTold, limited, plain_rows
+from nfslat.flow.judged import Judgement
+from nfslat.flow.judged import told as judged
 from nfslat.host_pairs import HostPair, host_pairs
 from nfslat.results import Analysis
 from nfslat.tally.clock import ClockTally
-from nfslat.windows.judged import Judgement
-from nfslat.windows.judged import told as judged
 
 
 @dataclass

@@ -18,15 +18,15 @@ from nfslat.decode.in_line import parted
 from nfslat.decode.windows import Window
 from nfslat.errors import InputError
 from nfslat.findings.words import times
+from nfslat.flow.alone import alone_and_outside
+from nfslat.flow.gaps import longer
+from nfslat.flow.reader import Reader, Windowed
 from nfslat.match.match import Matching, match
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import I64, Matched, Miss, Ops
 from nfslat.model.units import NS_PER_S
 from nfslat.results import Correlation, Side
 from nfslat.select import Filters
-from nfslat.windows.alone import alone_and_outside
-from nfslat.windows.gaps import longer
-from nfslat.windows.reader import Reader, Windowed
 
 # An op of the server's that has no partner after so long has none: by then TCP has given up, or the client's capture
 # lacks it.

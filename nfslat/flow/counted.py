@@ -1,4 +1,4 @@
-"""The windows of one capture -> the same, joined until they hold enough ops, and counted (`nfslat.windows.counts`)."""
+"""The windows of one capture -> the same, joined until they hold enough ops, and counted (`nfslat.flow.counts`)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 from nfslat.decode.blocks import Blocks
 from nfslat.decode.in_line import in_line
 from nfslat.decode.windows import Window, Windows
+from nfslat.flow.counts import Counts
+from nfslat.flow.gaps import Gapped, Gaps
 from nfslat.model.units import NS_PER_S
 from nfslat.select import Filters
-from nfslat.windows.counts import Counts
-from nfslat.windows.gaps import Gapped, Gaps
 
 _PAUSE_NS = NS_PER_S // 5  # without an answer
 _MOST_PAUSE_NS = 10 * NS_PER_S  # so much longer a window may become

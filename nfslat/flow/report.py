@@ -30,6 +30,9 @@ from nfslat.findings.layers import Layers
 from nfslat.findings.parts import Whole as OfAll
 from nfslat.findings.parts import lead_by_parts
 from nfslat.findings.words import times
+from nfslat.flow.judged import Judgement
+from nfslat.flow.judged import told as judged
+from nfslat.flow.whole import SIDES, Whole
 from nfslat.model.tables import I64, Miss
 from nfslat.model.units import iso, to_ms, to_s
 from nfslat.select import refuse_nothing_left
@@ -39,9 +42,6 @@ from nfslat.tally.ops import OpFigures
 from nfslat.tally.sketch import RELATIVE_ERROR
 from nfslat.tally.slowest import CLIENT as SLOW_CLIENT
 from nfslat.tally.slowest import STRETCH
-from nfslat.windows.judged import Judgement
-from nfslat.windows.judged import told as judged
-from nfslat.windows.whole import SIDES, Whole
 
 _MOST_PHASES = 50  # that are listed
 

@@ -13,15 +13,15 @@ from nfslat.decode.windows import Windows
 from nfslat.errors import InputError
 from nfslat.figures.audit.pair import exchanged
 from nfslat.figures.objectives import Slo
+from nfslat.flow.analysed import analysed
+from nfslat.flow.counted import Counted
+from nfslat.flow.pairs import Exchanged, pairs
+from nfslat.flow.report import report_of
+from nfslat.flow.slow_ops import SlowOps
+from nfslat.flow.whole import SIDES, Whole
 from nfslat.kernels.memory import give_back
 from nfslat.results import Analysis
 from nfslat.select import Filters
-from nfslat.windows.analysed import analysed
-from nfslat.windows.counted import Counted
-from nfslat.windows.pairs import Exchanged, pairs
-from nfslat.windows.report import report_of
-from nfslat.windows.slow_ops import SlowOps
-from nfslat.windows.whole import SIDES, Whole
 
 Streamed = Blocks | Windows
 STRETCH_OPS = 200_000  # at least, that are judged by themselves: enough to tell threads and slots by

@@ -18,6 +18,13 @@ from nfslat.figures.audit.pair import above_the_wire, pair_notes
 from nfslat.figures.findings import findings_of_hangs, judge
 from nfslat.figures.matched import begins_ns, matched_ops, part_times, sums_by_operation
 from nfslat.findings.diagnosis import Diagnosis
+from nfslat.flow.alone import Alone, alone_and_outside, by_connection, of_clients
+from nfslat.flow.counts import Counts
+from nfslat.flow.flying import Flying
+from nfslat.flow.fold import fold
+from nfslat.flow.hosts import Hosts
+from nfslat.flow.judged import Judgement
+from nfslat.flow.pairs import Pair
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Miss
 from nfslat.results import Analysis
@@ -30,13 +37,6 @@ from nfslat.tally.outcomes import OutcomeTally
 from nfslat.tally.slowest import Slowest
 from nfslat.tally.transport import TransportTally
 from nfslat.tally.unseen import UnseenTally
-from nfslat.windows.alone import Alone, alone_and_outside, by_connection, of_clients
-from nfslat.windows.counts import Counts
-from nfslat.windows.flying import Flying
-from nfslat.windows.fold import fold
-from nfslat.windows.hosts import Hosts
-from nfslat.windows.judged import Judgement
-from nfslat.windows.pairs import Pair
 
 SIDES = ("server", "client")
 _OF_A_PAIR = ("captures-overlap", "no-overlap")  # notes on the time that two captures have in common
@@ -47,7 +47,7 @@ _ENOUGH = 1000  # ops of a part of a window that is judged by itself
 
 
 class Whole:
-    """Of all windows so far; fields are what `nfslat.windows.report` makes the report of."""
+    """Of all windows so far; fields are what `nfslat.flow.report` makes the report of."""
 
     def __init__(self, sides: Mapping[str, Counts], first: int = 0, most_slow: int | None = None) -> None:
         """Of none; `sides` are what is counted of both captures, by side. Its stretches are numbered from `first` on.

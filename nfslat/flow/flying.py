@@ -13,11 +13,11 @@ import numpy as np
 
 from nfslat.answer import model
 from nfslat.figures.inflight import inflight_of, levels_rows
+from nfslat.flow.fold import fold
+from nfslat.flow.gaps import longer
 from nfslat.inflight.levels import Levels
 from nfslat.model.tables import I64
 from nfslat.results import Analysis
-from nfslat.windows.fold import fold
-from nfslat.windows.gaps import longer
 
 _SIDES = ("server", "client")
 _ADDED = ("held", "unseen_first")  # of the server, what is counted

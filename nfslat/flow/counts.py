@@ -19,6 +19,7 @@ from nfslat.decode import merge
 from nfslat.decode.capture import Source
 from nfslat.decode.in_line import counts_of
 from nfslat.figures.captures import capture_of, durations_by_kind
+from nfslat.flow.gaps import longer
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Tcp, no_details
 from nfslat.model.protocol import program_name
@@ -29,7 +30,6 @@ from nfslat.tally.keys import Key, names_of
 from nfslat.tally.outcomes import OutcomeTally
 from nfslat.tally.sketch import Sketch
 from nfslat.tally.stats import added, histogram
-from nfslat.windows.gaps import longer
 
 _ENOUGH = 1000  # ops that tell of the clocks of a capture
 

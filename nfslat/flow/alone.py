@@ -9,11 +9,11 @@ from typing import Self
 
 import numpy as np
 
+from nfslat.flow.gaps import longer
 from nfslat.match.connections import by_ends
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, Connection, Ops, hosts
 from nfslat.select import Filters, is_reverse, select
-from nfslat.windows.gaps import longer
 
 
 def by_connection(ops: Ops, rows: Bool) -> I64:

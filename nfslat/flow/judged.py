@@ -23,8 +23,8 @@ from nfslat.findings.server import Queue
 from nfslat.findings.unseen import WithUnseen
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.findings.words import percent
+from nfslat.flow.fold import weighted
 from nfslat.model.units import utc
-from nfslat.windows.fold import weighted
 
 _AT_WORK = 0.5  # of the time: a limit that was seen for less is not the whole's
 _CERTAIN = 0.9  # of what a cause explains
