@@ -366,81 +366,62 @@ def report(
     """
     from nfslat.figures.audit.late import late_notes
     from nfslat.figures.audit.pair import pair_notes, remarks
-    from nfslat.figures.captures import capture_of, raw_rows, selection_of
     from nfslat.figures.findings import contradictions, findings_of_hangs, judge
     from nfslat.figures.inferred import inferred_of
     from nfslat.figures.inflight import inflight_of
-    from nfslat.figures.matched import matched_ops
-    from nfslat.figures.notes import notes_of
+    from nfslat.figures.matched import matched_ops, sums_by_operation
     from nfslat.figures.objectives import objectives_of
+    from nfslat.figures.report import Said, Sums, report_of
     from nfslat.figures.stack import stack
     from nfslat.figures.whatif import in_effect, what_if
-    from nfslat.findings.capture import capture_findings
-    from nfslat.findings.clock import clock_findings
     from nfslat.findings.parts import lead_by_parts
-    from nfslat.tally.charges import ChargeTally
-    from nfslat.tally.clock import ClockTally
-    from nfslat.tally.hangs import HangTally
-    from nfslat.tally.outcomes import OutcomeTally
-    from nfslat.tally.transport import TransportTally
-    from nfslat.tally.unseen import UnseenTally
+    from nfslat.tally.captures import CaptureTally
 
     sides = c.measured
     inflight = inflight_of(c, brief=brief)
     with at_once(len(sides), len(c.client.ops)) as pool:
-        raw = {} if brief else {name: pool.submit(raw_rows, side, tool.srt, name) for name, side in sides.items()}
-        later = pool.submit(matched_ops, c, brief=brief)
-        hidden = {name: UnseenTally(c.unseen[name]).rows() for name in sides}
-        captures = {name: capture_of(side, c.missing_calls[name], hidden[name]) for name, side in sides.items()}
-        said = () if brief else remarks(c, application_known=bool(known.app_ms))
-        matched = later.result()
-        one = next(iter(sides.values())) if c.inferred is not None else None
-        audit, clock = (late_notes(c), None) if one else (pair_notes(c), ClockTally.of(c.clock).rows())
-        transport = None if one else TransportTally.of(c).rows()
-        hangs, layers = HangTally.of(one or c, filters).rows(), stack(known, c)
-        hanging, objectives = findings_of_hangs(hangs), objectives_of(c, known, slo)
-        judged = judge(c, known, matched, inflight, transport, hanging, objectives)
-        causes, verdict, facts = (judged.causes, judged.verdict, judged.facts) if judged else ([], None, None)
-        of_clock = [] if clock is None else clock_findings(clock)
-        of_hosts, pairs = pairs_of(c, known, transport)
-        phases = phases_of(c, known, borders)
-        if judged is not None:
-            whole = judged.whole(inflight)
-            of_parts = lead_by_parts(pairs, whole, of_hosts=True)
-            if of_parts is not None:
-                phases = []  # of all pairs together: another mix of hosts is no other state of any
-            causes, verdict = of_parts or lead_by_parts(phases, whole) or (causes, verdict)
-        now = None if facts is None else in_effect(c, known, facts, causes, sessions=sessions)
-        replays, unanswered = what_if(c, asked, now)
-        return model.Report(
-            schema=model.SCHEMA,
-            nfslat=tool,
-            captures=captures,
-            raw={name: made.result() for name, made in raw.items()},
-            selection=selection_of(sides, filters),
-            notes=notes_of(audit, of_clock, unanswered, said, layers.notes, contradictions(known, inflight.server)),
-            matched=matched,
-            clock=clock,
-            audit=audit,
-            transport=transport,
-            hangs=hangs,
-            charges=[] if brief else ChargeTally.of(c).rows(),
-            inflight=inflight,
-            called={} if brief else _called(sides, filters),
-            outcomes=None if brief else OutcomeTally.of(sides, c.client, c.tried_again, c.recoveries).rows(),
-            what_if=replays,
-            evidence=list(evidence),
-            stack=layers.rows,
-            findings=[
-                *(one.as_finding() for one in (*causes, *hanging)),
-                *capture_findings(captures, audit),
-                *of_clock,
-            ],
-            verdict=verdict,
-            phases=[one.row for one in phases],
-            pairs=of_hosts,
-            inferred=inferred_of(c),
-        )
+        definition = None if brief else tool.srt
+        counted = {
+            name: pool.submit(CaptureTally.of, side, c.missing_calls[name], name, definition)
+            for name, side in sides.items()
+        }
+        by_op = pool.submit(sums_by_operation, c)
+        remarked = () if brief else remarks(c, application_known=bool(known.app_ms))
+        sums, layers = Sums.of(c, filters, sides, hung=c, brief=brief), stack(known, c)
+        matched = matched_ops(c, brief=brief, sums=by_op.result())
+        captures = {name: tally.result() for name, tally in counted.items()}
+    transport = None if sums.transport is None else sums.transport.rows()
+    hanging, hidden = findings_of_hangs(sums.hangs.rows()), max(tally.share for tally in sums.unseen.values())
+    objectives = objectives_of(by_op.result(), known, slo, hidden_share=hidden)
+    judged = judge(c, known, matched, inflight, transport, hanging, objectives)
+    causes, verdict, facts = (judged.causes, judged.verdict, judged.facts) if judged else ([], None, None)
+    of_hosts, pairs = pairs_of(c, known, transport)
+    phases = phases_of(c, known, borders)
+    if judged is not None:
+        whole = judged.whole(inflight)
+        of_parts = lead_by_parts(pairs, whole, of_hosts=True)
+        if of_parts is not None:
+            phases = []  # of all pairs together: another mix of hosts is no other state of any
+        causes, verdict = of_parts or lead_by_parts(phases, whole) or (causes, verdict)
+    now = None if facts is None else in_effect(c, known, facts, causes, sessions=sessions)
+    replays, unanswered = what_if(c, asked, now)
+    said = Said(
+        causes=causes,
+        hanging=hanging,
+        verdict=verdict,
+        audit=pair_notes(c) if c.inferred is None else late_notes(c),
+        notes=(unanswered, remarked, layers.notes, contradictions(known, inflight.server)),
+        stack=layers.rows,
+        phases=[phase.row for phase in phases],
+        pairs=of_hosts,
+    )
+    return dataclasses.replace(
+        report_of(tool, filters, captures, sums, matched, inflight, said),
+        called={} if brief else _called(sides, filters),
+        what_if=replays,
+        evidence=list(evidence),
+        inferred=inferred_of(c),
+    )
 
 
 def phases_of(c: Analysis, known: Known, borders: Sequence[int] | None = None) -> list[Told]:
@@ -589,6 +570,7 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
     from nfslat.figures.captures import capture_of, raw_rows, selection_of
     from nfslat.figures.findings import findings_of_hangs, findings_of_one
     from nfslat.figures.inflight import inflight_of_one
+    from nfslat.tally.captures import CaptureTally
     from nfslat.tally.hangs import HangTally
     from nfslat.tally.outcomes import OutcomeTally
     from nfslat.tally.unseen import UnseenTally
@@ -599,12 +581,13 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
         servers = host_pairs(side.ops, side.ops, Matched(rows, rows)).servers
         at_server = _at_first(at_server, [(one,) for one in servers], at_server.compared)
     tried, recovered = _put_off(side, side.forward)
+    tally = CaptureTally.of(side, missing, "client", tool.srt)
     return model.Report(
         schema=model.SCHEMA,
         nfslat=tool,
-        captures={"capture": capture_of(side, missing, UnseenTally(_unseen_of_one(side, missing)).rows())},
-        raw={"capture": raw_rows(side, tool.srt, "client")},
-        selection=selection_of({"capture": side}, filters),
+        captures={"capture": capture_of(tally, UnseenTally(_unseen_of_one(side, missing)).rows())},
+        raw={"capture": raw_rows(tally)},
+        selection=selection_of({"capture": tally}, filters),
         notes=[f"nothing is inferred of the other host: {why_alone}"] if why_alone else [],
         hangs=hangs,
         inflight=inflight_of_one(side, in_flight(at_server, at_client)),

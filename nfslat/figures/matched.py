@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
@@ -24,43 +26,54 @@ from nfslat.wire.charges.places import place
 from nfslat.wire.reconnects import sent_on_a_new_connection
 
 
-def matched_ops(c: Analysis, *, brief: bool = False) -> model.MatchedOps:
-    """All of it; `brief`: without the percentiles of the parts, which nothing is judged by."""
-    fates = {name: c.missed(name) for name in ("server", "client")}
-    compared = {name: c.compared(name) for name in fates}
-    by_op, total, tail = _figures(c) if len(c.matched) else ([], None, None)
+def matched_ops(c: Analysis, *, brief: bool = False, sums: OpSums | None = None) -> model.MatchedOps:
+    """Figures of an analysis; `brief`: without the percentiles of the parts, which nothing is judged by; `sums`: its
+    `sums_by_operation`, where these are known."""
+    unmatched = {
+        name: Counter(
+            {miss.name: int(np.count_nonzero(compared & (fates == miss))) for miss in Miss if miss is not Miss.MATCHED}
+        )
+        for name, compared, fates in ((name, c.compared(name), c.missed(name)) for name in ("server", "client"))
+    }
+    completeness = completeness_of(c)
+    if not len(c.matched):
+        return matched_of(OpSums.empty(), c.untimed, unmatched, completeness)
+    sums = sums_by_operation(c) if sums is None else sums
+    tail = row_of(c, ("", "slowest 1 %", ""), slowest(c.client_srt_ns))
+    found = matched_of(sums, c.untimed, unmatched, completeness, tail)
+    if brief or found.total is None:
+        return found
+    return dataclasses.replace(found, parts=_part_summaries(c, found.total.server_ms))
+
+
+def matched_of(
+    sums: OpSums,
+    untimed: int,
+    unmatched: Mapping[str, Counter[str]],
+    completeness: model.Completeness,
+    tail: model.MatchedRow | None = None,
+) -> model.MatchedOps:
+    """`sums` are by operation; `unmatched` are those of each side without a partner, by `Miss`, and `tail` are the
+    slowest 1 %."""
+    (total,) = sums.total().rows() or (None,)
+    ops = 0 if total is None else total.count
+    rows = sorted(sums.rows(), key=lambda row: (-row.count, row.label))
     return model.MatchedOps(
-        processed={name: int(np.count_nonzero(mask)) for name, mask in compared.items()},
-        ops=len(c.matched),
-        untimed=c.untimed,
-        unmatched={
-            name: {
-                miss.name: count
-                for miss in Miss
-                if miss is not Miss.MATCHED and (count := int(np.count_nonzero(compared[name] & (fates[name] == miss))))
-            }
-            for name in fates
-        },
-        completeness=completeness_of(c),
-        by_op=by_op,
-        total=total,
+        processed={name: ops + untimed + sum(counts.values()) for name, counts in unmatched.items()},
+        ops=ops,
+        untimed=untimed,
+        unmatched={name: {why: count for why, count in counts.items() if count} for name, counts in unmatched.items()},
+        completeness=completeness,
+        by_op=[row.matched_row(names_of(row.label)) for row in rows],
+        total=None if total is None else total.matched_row(("", "all", "")),
         slowest=tail,
-        parts=None if brief or total is None else _part_summaries(c, total.server_ms),
+        parts=None,
     )
 
 
 def sums_by_operation(c: Analysis) -> OpSums:
     """Of the matched ops, all that the rows of the report need."""
     return OpSums.of(OpColumns.of(c), by_operation(c.client.ops.kinds, c.kind), EVERYTHING, SIDES)
-
-
-def _figures(c: Analysis) -> tuple[list[model.MatchedRow], model.MatchedRow, model.MatchedRow]:
-    """Of each operation, of all ops, and of the slowest 1 %."""
-    sums = sums_by_operation(c)
-    (total,) = sums.total().rows()
-    rows = [row.matched_row(names_of(row.label)) for row in sums.rows()]
-    tail = row_of(c, ("", "slowest 1 %", ""), slowest(c.client_srt_ns))
-    return rows, total.matched_row(("", "all", "")), tail
 
 
 def part_times(c: Analysis) -> Durations:

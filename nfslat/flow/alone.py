@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from nfslat.flow.gaps import longer
+from nfslat.kernels.exact import longer
 from nfslat.match.connections import by_ends
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, Connection, Ops, hosts

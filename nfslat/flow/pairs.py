@@ -19,8 +19,8 @@ from nfslat.decode.windows import Window
 from nfslat.errors import InputError
 from nfslat.findings.words import times
 from nfslat.flow.alone import alone_and_outside
-from nfslat.flow.gaps import longer
 from nfslat.flow.reader import Reader, Windowed
+from nfslat.kernels.exact import longer
 from nfslat.match.match import Matching, match
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import I64, Matched, Miss, Ops

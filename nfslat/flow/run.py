@@ -16,9 +16,8 @@ from nfslat.figures.objectives import Slo
 from nfslat.flow.analysed import analysed
 from nfslat.flow.counted import Counted
 from nfslat.flow.pairs import Exchanged, pairs
-from nfslat.flow.report import report_of
 from nfslat.flow.slow_ops import SlowOps
-from nfslat.flow.whole import SIDES, Whole
+from nfslat.flow.whole import Whole
 from nfslat.kernels.memory import give_back
 from nfslat.results import Analysis
 from nfslat.select import Filters
@@ -83,13 +82,10 @@ def _read(
     read = of_server.bytes + of_client.bytes
     slow = SlowOps(slowest, has_frames=all(len(side.source.files) == 1 for side in (of_server, of_client)))
     try:
-        sides = (
-            Counted(of_server, "server", tool.srt, filters=filters),
-            Counted(of_client, "client", tool.srt, filters=filters, least_ops=stretch_ops),
-        )
-        gaps = {name: side.gaps for name, side in zip(SIDES, sides, strict=True)}
-        whole = Whole({name: side.counts for name, side in zip(SIDES, sides, strict=True)})
-        for pair in pairs(*sides, tool.srt, may_swap=may_swap, filters=filters):
+        server = Counted(of_server, "server", tool.srt, filters=filters)
+        client = Counted(of_client, "client", tool.srt, filters=filters, least_ops=stretch_ops)
+        gaps, whole = {"server": server.gaps, "client": client.gaps}, Whole(filters or Filters())
+        for pair in pairs(server, client, tool.srt, may_swap=may_swap, filters=filters):
             if pair.found is not None and pair.found.moved_ns:
                 raise InputError(
                     f"there are clocks of several hosts in a capture of more than {MOST_JOINED_OPS:,} operations, "
@@ -105,8 +101,11 @@ def _read(
             now = of_server.bytes + of_client.bytes
             progress(now - read)
             read = now
-        whole.end(sides[0].drain())
+        outside = server.drain()
     finally:
         of_server.close()
         of_client.close()
-    return dataclasses.replace(report_of(whole, tool, slo), slowest=slow.ops)
+    captures = {name: side.tally for name, side in (("server", server), ("client", client)) if side.tally is not None}
+    whole.fates.end(outside, captures)
+    report = whole.report(captures, server.outcomes + client.outcomes, tool, slo)
+    return dataclasses.replace(report, slowest=slow.ops)

@@ -1,240 +1,364 @@
-"""Pairs of windows, one after the other -> what is kept of all of them, in memory that does not grow with the ops."""
+"""Pairs of windows, one after the other -> what adds up of them, in memory that does not grow with the ops; the report.
+
+Percentiles of more than `nfslat.tally.durations.MOST_EXACT` operations are to within
+`nfslat.tally.sketch.RELATIVE_ERROR`; those of the slowest 1 %, and all counts, sums and means, are exact.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import reduce
-from operator import add
-from typing import Self
 
 import numpy as np
 
 from nfslat import pipeline
 from nfslat.answer import model
+from nfslat.answer.words import missing_ops
+from nfslat.errors import InputError
 from nfslat.evidence.known import Known
-from nfslat.figures.audit.again import again_notes
-from nfslat.figures.audit.pair import above_the_wire, pair_notes
-from nfslat.figures.findings import findings_of_hangs, judge
-from nfslat.figures.matched import begins_ns, matched_ops, part_times, sums_by_operation
+from nfslat.figures.audit.pair import above_the_wire, common, left_out, overlap_note, pair_notes
+from nfslat.figures.completeness import completeness
+from nfslat.figures.findings import Judged, findings_of_hangs, judge
+from nfslat.figures.host_pairs import plain_rows, told_row
+from nfslat.figures.inflight import inflight_of
+from nfslat.figures.matched import matched_of, matched_ops, part_summaries, part_times, sums_by_operation
+from nfslat.figures.objectives import Slo, objectives_of
+from nfslat.figures.phases import Span, phase_row
+from nfslat.figures.report import Said, Sums, report_of
+from nfslat.figures.stack import Layer, layers
+from nfslat.figures.unseen import reckoned
 from nfslat.findings.diagnosis import Diagnosis
-from nfslat.flow.alone import Alone, alone_and_outside, by_connection, of_clients
-from nfslat.flow.counts import Counts
-from nfslat.flow.flying import Flying
-from nfslat.flow.fold import fold
-from nfslat.flow.hosts import Hosts
-from nfslat.flow.judged import Judgement
+from nfslat.findings.layers import Layers
+from nfslat.findings.parts import Whole as OfAll
+from nfslat.findings.parts import lead_by_parts
+from nfslat.findings.stretches import (
+    Stretch,
+    causes_of,
+    ground_of,
+    in_pairs,
+    in_runs,
+    joined,
+    mean_of,
+    rows_joined,
+    with_verdict,
+)
+from nfslat.findings.verdict import verdict
+from nfslat.findings.words import times
+from nfslat.flow.alone import Alone, alone_and_outside, by_connection
 from nfslat.flow.pairs import Pair
+from nfslat.host_pairs import host_pairs
 from nfslat.model.protocol import NULL
-from nfslat.model.tables import I64, Miss
+from nfslat.model.tables import Miss
+from nfslat.model.units import to_ms, to_s
 from nfslat.results import Analysis
-from nfslat.tally.charges import MOST_SLOW_OPS, ChargeTally
-from nfslat.tally.clock import ClockTally
-from nfslat.tally.durations import Durations
-from nfslat.tally.hangs import HangTally
-from nfslat.tally.ops import OpSums
+from nfslat.select import Filters, refuse_nothing_left
+from nfslat.tally.captures import CaptureTally
+from nfslat.tally.charges import ChargeTally
+from nfslat.tally.durations import MOST_EXACT, SERVER, Durations
+from nfslat.tally.inflight import InFlightTally
+from nfslat.tally.leading import Rows, added_rows, rows_by
+from nfslat.tally.ops import OpFigures, OpSums
 from nfslat.tally.outcomes import OutcomeTally
+from nfslat.tally.sketch import RELATIVE_ERROR
 from nfslat.tally.slowest import Slowest
-from nfslat.tally.transport import TransportTally
-from nfslat.tally.unseen import UnseenTally
 
 SIDES = ("server", "client")
 _OF_A_PAIR = ("captures-overlap", "no-overlap")  # notes on the time that two captures have in common
 _NOT_CAPTURED = {"server": Miss.NOT_CAPTURED_AT_CLIENT, "client": Miss.NOT_CAPTURED_AT_SERVER}
 _KNOWN = (Miss.OUTSIDE_OVERLAP, Miss.AMBIGUOUS)  # of those that have no partner: why, at once
-_MOST_RUNS = 512
-_ENOUGH = 1000  # ops of a part of a window that is judged by itself
+_MOST_STRETCHES, _MOST_OF_PAIR = 512, 64
+_OPS_OF_PHASE = 1000  # of a window: a part with fewer is not judged by itself
 
 
-class Whole:
-    """Of all windows so far; fields are what `nfslat.flow.report` makes the report of."""
+class Fates:
+    """What becomes of the ops of either side that have no partner."""
 
-    def __init__(self, sides: Mapping[str, Counts], first: int = 0, most_slow: int | None = None) -> None:
-        """Of none; `sides` are what is counted of both captures, by side. Its stretches are numbered from `first` on.
-        `most_slow`: of so many ops all are kept, so that what is slowest can be told of several that are merged."""
-        self.sides = sides
-        self.windows = 0  # with matched ops
-        self.stretches = first  # of windows in which response times change, each
-        self.matched = 0
-        self.untimed = 0
+    def __init__(self, filters: Filters) -> None:
+        """Of no window."""
         self.unmatched: dict[str, Counter[str]] = {name: Counter() for name in SIDES}
-        # Of each side, those that only the other side's addresses select, less those that only its own do.
-        self.agreed: Counter[str] = Counter()
-        self._filters = sides["client"].filters
-        self.alone: Counter[str] = Counter()  # ops by side, of those that the other capture should have and has not
+        self.untimed = 0
+        self.alone: Counter[str] = Counter()  # ops by side that the other capture should have and has not
+        self._filters = filters
         self._alone = {name: Alone() for name in SIDES}
-        self.conns: dict[str, set[int]] = {name: set() for name in SIDES}  # connections with matched ops
-        self.by_op = OpSums.empty()
-        self.parts: Durations | None = None
-        self.slowest = Slowest.empty() if most_slow is None else Slowest.empty(most_slow, is_even=True)
-        self.runs: list[Judgement] = []  # windows in a row of which the same is said
-        self.clocks = ClockTally.empty()
-        self.flying = Flying()
-        self.charges = ChargeTally.empty()
-        self._most_slow = MOST_SLOW_OPS if most_slow is None else most_slow
-        self.transport = TransportTally.empty()
-        self.hangs = HangTally.empty()
-        self.outcomes = OutcomeTally.empty()  # but for statuses, which `sides` have
-        self.audit: list[model.AuditNote] = []
-        self.audits: dict[str, list[model.AuditNote]] = {name: [] for name in SIDES}
-        self.unseen = dict.fromkeys(SIDES, UnseenTally.empty())
-        self.remarks: list[str] = []  # of the window that has most of the time, what holds beyond it
-        self.hosts = Hosts()
-        self._most_ns = 0.0
 
     def add(self, pair: Pair, c: Analysis | None) -> None:
-        """One more window; `c` is its analysis, where it has ops in both captures."""
+        """One more window."""
         self._alone["server"].add(pair.unmatched)
         self.unmatched["server"][Miss.OUTSIDE_OVERLAP.name] += pair.outside
-        if c is None or pair.found is None:
-            self._add_unmatched(pair)
+        if c is None:
+            ops, ran_ns = pair.client.ops, pair.server_ran_ns or (0, np.iinfo(np.int64).max)
+            alone, outside = alone_and_outside(ops, ran_ns, self._filters)
+            self._alone["client"].add(alone)
+            self.unmatched["client"][Miss.OUTSIDE_OVERLAP.name] += outside
             return
-        # Of `pair.found`: a call that hangs was sent in an earlier window.
-        hangs = HangTally.of(pair.found, self._filters)
-        self.hangs += hangs
-        transport = TransportTally.of(c)
-        self.transport += transport
-        self._add_fates(c)
-        if not len(c.matched):  # filters left none
-            self.clocks += ClockTally.of(c.clock)
-            return
-        stretch = self._judge(c, transport.rows(), findings_of_hangs(hangs.rows()), (pair.begin_ns, pair.end_ns))
-        self._add_ops(c, stretch)
-        self.charges += ChargeTally.of(c, self._most_slow)
-        self.outcomes += OutcomeTally.of({}, c.client, c.tried_again, c.recoveries)
-        self.windows += 1
+        self.untimed += c.untimed
+        links = c.matching.links
+        for name, side, link in zip(SIDES, (c.server, c.client), (links.server, links.client), strict=True):
+            fates, compared = c.missed(name), c.compared(name)
+            counts = {why: int(np.count_nonzero(compared & (fates == why))) for why in _KNOWN}
+            self.unmatched[name].update({why.name: count for why, count in counts.items()})
+            self.alone[name] += counts[Miss.AMBIGUOUS]
+            self._alone[name].link(np.flatnonzero(link != NULL).tolist())
+            open_ones = compared & ((fates == _NOT_CAPTURED[name]) | (fates == Miss.CONNECTION_UNMATCHED))
+            self._alone[name].add(by_connection(side.ops, open_ones))
 
-    def keep_less(self) -> None:
-        """From now on percentiles of these ops are to within `nfslat.tally.sketch.RELATIVE_ERROR`."""
-        self.by_op = self.by_op.as_sketches()
-        self.parts = None if self.parts is None else self.parts.as_sketches()
-
-    def end(self, outside: int = 0) -> None:
-        """What has no partner is counted; `outside`: ops that the server's capture has beyond the client's."""
+    def end(self, outside: int, captures: Mapping[str, CaptureTally]) -> None:
+        """All was read; `outside`: ops that the server's capture has beyond the client's."""
         self.unmatched["server"][Miss.OUTSIDE_OVERLAP.name] += outside
-        for name, other in (("server", "client"), ("client", "server")):
-            told = self._alone[name].told(self.sides[name].connections, self.sides[other].connections)
+        for name, other in (SIDES, SIDES[::-1]):
+            told = self._alone[name].told(captures[name].shown.connections, captures[other].shown.connections)
             self.unmatched[name][_NOT_CAPTURED[name].name] += told.not_captured
             self.unmatched[name][Miss.CONNECTION_UNMATCHED.name] += told.of_others
             self.alone[name] += told.not_captured + told.of_others - told.of_strangers
 
-    @classmethod
-    def merge(cls, some: Sequence[Self]) -> Self:
-        """Of windows in their order, each with its own `first` and with `most_slow`; none of them has ended. Raises
-        ``IndexError`` where there are none."""
-        whole = cls({name: Counts.merge([one.sides[name] for one in some]) for name in SIDES})
-        for one in some:
-            whole._join(one)
-        whole.slowest = reduce(add, [one.slowest for one in some])
-        return whole
 
-    def _join(self, other: Self) -> None:
-        """What is not merged at once."""
-        self.windows += other.windows
-        self.matched += other.matched
-        self.untimed += other.untimed
-        self.alone += other.alone
-        self.agreed.update(other.agreed)
-        for name in SIDES:
-            self.unmatched[name] += other.unmatched[name]
-            self._alone[name].join(other._alone[name])
-            self.conns[name] |= other.conns[name]
-            self.audits[name] = fold([*self.audits[name], *other.audits[name]])
-            self.unseen[name] += other.unseen[name]
-        for now in other.runs:
-            self._keep(now)
-        self.clocks += other.clocks
-        self.flying.join(other.flying)
-        self.by_op += other.by_op
-        if other.parts is not None:
-            self.parts = other.parts if self.parts is None else self.parts + other.parts
-        self.hosts.join(other.hosts)
-        self.charges += other.charges
-        self.transport += other.transport
-        self.hangs += other.hangs
-        self.outcomes += other.outcomes
-        self.audit = fold([*self.audit, *other.audit])
-        if other._most_ns > self._most_ns:
-            self._most_ns, self.remarks = other._most_ns, other.remarks
+class Whole:
+    """All windows so far."""
 
-    def _add_unmatched(self, pair: Pair) -> None:
-        """No op of the client's is in the server's capture."""
-        ops, ran_ns = pair.client.ops, pair.server_ran_ns or (0, np.iinfo(np.int64).max)
-        alone, outside = alone_and_outside(ops, ran_ns, self._filters)
-        self._alone["client"].add(alone)
-        self.unmatched["client"][Miss.OUTSIDE_OVERLAP.name] += outside
+    def __init__(self, filters: Filters) -> None:
+        """None."""
+        self.filters = filters
+        self.fates = Fates(filters)
+        self.stretches: list[Stretch] = []
+        self._windows = 0  # with matched ops
+        self._sums: Sums | None = None
+        self._by_op = OpSums.empty()
+        self._parts: Durations | None = None
+        self._slowest = Slowest.empty()
+        self._inflight = InFlightTally.empty()
+        self._audit: Rows[model.AuditNote] = {}
+        self._remarks: tuple[float, list[str]] = (0.0, [])  # of the window that has most of the time
+        self._pairs: dict[tuple[str, str], model.HostPair] = {}
+        self._of_pairs: dict[tuple[str, str], list[Stretch]] = {}
 
-    def _add_fates(self, c: Analysis) -> None:
-        """What becomes of the ops of either side."""
-        self.matched += len(c.matched)
-        self.untimed += c.untimed
-        for name in SIDES:
-            fates, compared = c.missed(name), c.compared(name)
-            self.unmatched[name] += Counter(
-                {one.name: int(np.count_nonzero(compared & (fates == one))) for one in _KNOWN}
-            )
-            self.alone[name] += int(np.count_nonzero(compared & (fates == Miss.AMBIGUOUS)))
-            side, rows = (c.server, c.matched.server) if name == "server" else (c.client, c.matched.client)
-            self.conns[name].update(np.unique(side.ops.conn[rows]).tolist())
-            of_link = c.matching.links.server if name == "server" else c.matching.links.client
-            self._alone[name].link(np.flatnonzero(of_link != NULL).tolist())
-            open_ones = compared & ((fates == _NOT_CAPTURED[name]) | (fates == Miss.CONNECTION_UNMATCHED))
-            self._alone[name].add(by_connection(side.ops, open_ones))
-            self.agreed[name] += int(np.count_nonzero(compared)) - int(
-                np.count_nonzero(of_clients(side.ops, self._filters))
-            )
-            notes = again_notes(side)
-            self.audits[name] = fold([*self.audits[name], *(one for one in notes if one.count)])
-            self.unseen[name] += UnseenTally.of(c, name)
-
-    def _add_ops(self, c: Analysis, stretch: I64) -> None:
-        self.by_op += sums_by_operation(c)
-        parts = part_times(c)
-        self.parts = parts if self.parts is None else self.parts + parts
-        self.slowest = self.slowest.with_ops(c, stretch)
-        self.clocks += ClockTally.of(c.clock)
-        self.audit = fold([*self.audit, *(one for one in pair_notes(c) if one.code not in _OF_A_PAIR)])
-
-    def _judge(
-        self,
-        c: Analysis,
-        transport: list[model.Transport] | None,
-        hanging: list[Diagnosis],
-        when_ns: tuple[int, int],
-    ) -> I64:
-        """The number of the stretch that each matched op is in: of the window, or, where response times change, of the
-        part before or behind."""
-        flown = self.flying.add(c)
-        found = judge(c, Known(), matched_ops(c), flown, transport, hanging)
-        first, begins = self.stretches, begins_ns(c)
-        self.hosts.add(c, found, flown, transport, when_ns, first)
-        if found is None:
-            return np.full(len(begins), first)
-        if c.client_srt_ns.sum() > self._most_ns:
-            self._most_ns, self.remarks = float(c.client_srt_ns.sum()), above_the_wire(c)
-        threads = flown.server.threads_estimate if flown.server.limited else None
-        phases = pipeline.phases_of(c, Known())
-        if any(one.row.ops < _ENOUGH for one in phases):
-            phases = []
-        borders = [one.span.begin_ns for one in phases[1:]]
-        stretch = np.searchsorted(np.array(borders, dtype=np.int64), begins, side="right")
-        parts = [(one.judged, one.span.begin_ns, one.span.end_ns, one.row.threads_estimate) for one in phases]
-        for number, (part, begin, end, limit) in enumerate(parts or [(found, None, None, threads)]):
-            mine = stretch == number
-            if part is None or not mine.any():
-                continue
-            when = begin or when_ns[0], end or when_ns[1]
-            ops, client_ns = int(np.count_nonzero(mine)), float(c.client_srt_ns[mine].sum())
-            now = Judgement.of(part, first + number, when, ops, client_ns, limit)
-            self._keep(now if number else now.with_causes(hanging))
-        self.stretches += max(len(parts), 1)
-        return stretch + first
-
-    def _keep(self, now: Judgement) -> None:
-        """Windows of which the same is said become one; and where that changes too often, neighbours do."""
-        if self.runs and self.runs[-1].said == now.said:
-            self.runs[-1] = Judgement.merge([self.runs[-1], now])
+    def add(self, pair: Pair, c: Analysis | None) -> None:
+        """One more window; `c` is its analysis, where it has ops in both captures."""
+        self.fates.add(pair, c)
+        if c is None or pair.found is None:
             return
-        self.runs.append(now)
-        if len(self.runs) > _MOST_RUNS:
-            self.runs = [Judgement.merge(self.runs[at : at + 2]) for at in range(0, len(self.runs), 2)]
+        # Of `pair.found`: a call that hangs was sent in an earlier window. Statuses are counted of all ops.
+        sums = Sums.of(c, self.filters, {}, hung=pair.found)
+        if not len(c.matched):  # filters left none
+            sums = dataclasses.replace(sums, charges=ChargeTally.empty())
+        self._sums = sums if self._sums is None else self._sums + sums
+        if not len(c.matched):
+            return
+        by_op, parts, took_ns = sums_by_operation(c), part_times(c), float(c.client_srt_ns.sum())
+        self._judge(c, matched_ops(c, brief=True, sums=by_op), sums, (pair.begin_ns, pair.end_ns))
+        self._by_op += by_op
+        self._parts = parts if self._parts is None else self._parts + parts
+        self._slowest = self._slowest.with_ops(c)
+        notes = (note for note in pair_notes(c) if note.code not in _OF_A_PAIR)
+        self._audit = added_rows(self._audit, rows_by(notes, "count", "code"))
+        if took_ns > self._remarks[0]:
+            self._remarks = took_ns, above_the_wire(c)
+        self._windows += 1
+
+    def _judge(self, c: Analysis, matched: model.MatchedOps, sums: Sums, when_ns: tuple[int, int]) -> None:
+        """What is said of a window, or, where response times change in it, of its parts."""
+        inflight = inflight_of(c, brief=True)
+        self._inflight += InFlightTally.of(c, inflight)
+        transport = None if sums.transport is None else sums.transport.rows()
+        judged = judge(c, Known(), matched, inflight, transport)
+        if judged is None:
+            return
+        rows, of_pairs = pipeline.pairs_of(c, Known(), transport)
+        told = [(part.pair, part.row, part.causes, part.verdict, part.judged) for part in of_pairs]
+        if not rows:
+            (pair,) = host_pairs(c.server.ops, c.client.ops, c.matched).pairs
+            plain = plain_rows(c, [pair], np.zeros(len(c.matched), dtype=np.int64))
+            rows = [told_row(plain[0], pair, c, inflight, judged.verdict)]
+            told = [(pair, rows[0], judged.causes, judged.verdict, judged)]
+        for row in rows:
+            ends = row.client, row.server
+            self._pairs[ends] = rows_joined([self._pairs[ends], row]) if ends in self._pairs else row
+        for pair, row, causes, said, own in told:
+            if own is not None:
+                kept = self._of_pairs.setdefault((pair.client, pair.server), [])
+                kept.append(_stretch(own, row, causes, said, when_ns, pair.words))
+                kept[:] = in_pairs(kept) if len(kept) > _MOST_OF_PAIR else kept
+        phases = pipeline.phases_of(c, Known())
+        if any(phase.row.ops < _OPS_OF_PHASE for phase in phases):
+            phases = []
+        for phase in phases:
+            when = phase.span.begin_ns or when_ns[0], phase.span.end_ns or when_ns[1]
+            if phase.judged is not None:
+                self.stretches.append(_stretch(phase.judged, phase.row, phase.causes, phase.verdict, when))
+        if not phases:
+            of_all = phase_row(c, c, Span(None, None, 0), judged.verdict, inflight)
+            self.stretches.append(_stretch(judged, of_all, judged.causes, judged.verdict, when_ns))
+        if len(self.stretches) > _MOST_STRETCHES:
+            self.stretches = in_pairs(self.stretches)
+
+    def report(
+        self, captures: Mapping[str, CaptureTally], statuses: OutcomeTally, tool: model.Tool, slo: Sequence[Slo]
+    ) -> model.Report:
+        """Of all windows. Raises ``InputError`` where no op is in both captures."""
+        sums = self._sums
+        if sums is None or not self.stretches:
+            if self.filters.text and not any(tally.raw.labels for tally in captures.values() if tally.raw is not None):
+                refuse_nothing_left(self.filters, np.ones(1, dtype=np.int8))
+            raise InputError("no operation is in both captures; were both taken at the same time, of the same traffic?")
+        sums = dataclasses.replace(sums, outcomes=None if sums.outcomes is None else sums.outcomes + statuses)
+        (total,) = self._by_op.total().rows()
+        matched = self._matched(captures, sums, total)
+        inflight = self._inflight.rows(total.queue_ms, total.mean_ms(SERVER) or 0.0)
+        hidden = max(tally.share for tally in sums.unseen.values())
+        objectives = objectives_of(self._by_op, Known(), slo, hidden_share=hidden)
+        hanging = findings_of_hangs(sums.hangs.rows())
+        causes, said, phases, pairs = self._said(sums, matched, inflight, hanging, objectives)
+        overlap, outside = self._overlap(captures, sums, matched)
+        audit = [*overlap, *(dataclasses.replace(one.row, count=int(one.total)) for one in self._audit.values())]
+        audit.sort(key=lambda note: note.severity != "warning")
+        return report_of(
+            tool,
+            self.filters,
+            captures,
+            sums,
+            matched,
+            inflight,
+            Said(
+                causes=causes,
+                hanging=hanging,
+                verdict=said,
+                audit=audit,
+                notes=(self._remarks[1], outside, [self._how()]),
+                stack=_stack(matched.total, inflight),
+                phases=phases,
+                pairs=pairs,
+            ),
+        )
+
+    def _matched(self, captures: Mapping[str, CaptureTally], sums: Sums, total: OpFigures) -> model.MatchedOps:
+        shown = {name: tally.shown for name, tally in captures.items()}
+        counted = {name: tally.ops for name, tally in sums.unseen.items()}
+        share = completeness(total.count, self.fates.untimed, self.fates.alone, shown, counted)
+        tail = self._slowest.row(total.one_way_error_ms)
+        of_sample = self._slowest.ops / tail.count  # which those that are kept are
+        tail = dataclasses.replace(
+            tail, count=self._slowest.ops, negative_network=round(tail.negative_network * of_sample)
+        )
+        found = matched_of(self._by_op, self.fates.untimed, self.fates.unmatched, share, tail)
+        if (parts := self._parts) is None or sums.clock is None:
+            return found
+        error_ms = None if total.one_way_error_ms is None else to_ms(sums.clock.worst_error_ns)
+        summaries = part_summaries(lambda name: parts.summary(name, 0, total.sum(name) / total.count), error_ms)
+        return dataclasses.replace(found, parts=summaries)
+
+    def _said(
+        self,
+        sums: Sums,
+        matched: model.MatchedOps,
+        inflight: model.InFlight | None,
+        hanging: Sequence[Diagnosis],
+        objectives: Sequence[model.Objective],
+    ) -> tuple[list[Diagnosis], model.Verdict | None, list[model.Phase], list[model.HostPair]]:
+        """Causes, the verdict, and rows of phases and pairs of hosts."""
+        total, slow, complete = matched.total, matched.slowest, matched.completeness
+        if total is None or slow is None or inflight is None:
+            return [], None, [], []
+        mean = dataclasses.replace(
+            mean_of(self.stretches),
+            server_ms=total.server_ms.mean,
+            network_ms=total.network_ms.mean,
+            queue_ms=total.queue_ms,
+        )
+        unseen = None
+        if any(tally.ops for tally in sums.unseen.values()):
+            unseen = reckoned(sums.unseen, mean, matched.ops)
+            unseen = unseen if unseen.matters else None
+        if unseen is not None:
+            mean = unseen.layers()
+        ground = ground_of(self.stretches)._replace(
+            ops=matched.ops,
+            complete=complete.share,
+            incomplete=missing_ops(complete.missing),
+            negative=total.negative_network,
+            unseen=unseen,
+        )
+        causes = causes_of(self.stretches, mean)
+        tail = Layers(slow.server_ms.mean, slow.network_ms.mean)
+        said = verdict(mean, tail, ground, [*causes, *hanging], objectives)
+        threads = inflight.server.threads_estimate
+        whole = OfAll(causes, said, mean, threads, is_reckoned=unseen is not None)
+        rows, pairs = self._rows_of_pairs()
+        of_pairs = lead_by_parts(pairs, whole, of_hosts=True)
+        if of_pairs is not None:
+            return *of_pairs, [], rows
+        runs = in_runs(self.stretches)
+        if len(runs) < 2:
+            return causes, said, [], rows
+        phases = _as_phases(runs)
+        causes, said = lead_by_parts(phases, whole) or (causes, said)
+        return causes, said, [run.row for run in phases if isinstance(run.row, model.Phase)], rows
+
+    def _rows_of_pairs(self) -> tuple[list[model.HostPair], list[Stretch]]:
+        """A row for each pair of hosts, and what is said of those that have enough ops; nothing where there is one."""
+        if len(self._pairs) < 2:
+            return [], []
+        whole_ms = max(sum(row.ops * row.client_ms for row in self._pairs.values()), 1e-9)
+        rows, told = [], []
+        for ends, plain in self._pairs.items():
+            row = dataclasses.replace(plain, time_share=plain.ops * plain.client_ms / whole_ms)
+            if ends in self._of_pairs:
+                of_pair = joined(self._of_pairs[ends])
+                row = with_verdict(row, of_pair.verdict)
+                told.append(dataclasses.replace(of_pair, row=row))
+            rows.append(row)
+        return sorted(rows, key=lambda row: -row.time_share), told
+
+    def _overlap(
+        self, captures: Mapping[str, CaptureTally], sums: Sums, matched: model.MatchedOps
+    ) -> tuple[list[model.AuditNote], list[str]]:
+        """What is to be said of the time that both captures ran; nothing where a clock was set, or is not known."""
+        theta_ns = None if sums.clock is None else sums.clock.theta_ns
+        if theta_ns is None:
+            return [], []
+        unmatched = self.fates.unmatched
+        outside = {name: (unmatched[name][Miss.OUTSIDE_OVERLAP.name], matched.processed[name]) for name in SIDES}
+        (server, client) = (
+            (facts.first_ns, facts.last_ns, max(facts.last_ns - facts.first_ns, 1))
+            for facts in (captures[name].facts for name in SIDES)
+        )
+        both = common(server, client, theta_ns)
+        note = overlap_note(both, *outside["client"])
+        return [note] if note.count else [], left_out(both, outside)
+
+    def _how(self) -> str:
+        took_s = to_s(self.stretches[-1].end_ns - self.stretches[0].begin_ns) / max(self._windows, 1)
+        return (
+            f"the captures were read in {times(self._windows, 'window')} of {took_s:,.1f} s on average: counts and "
+            f"means are of all operations, percentiles of more than {MOST_EXACT:,} to within "
+            f"{RELATIVE_ERROR * 100:.1f} %, and threads, slots and causes were judged window by window"
+        )
+
+
+def _stretch(
+    judged: Judged,
+    row: model.Phase | model.HostPair,
+    causes: list[Diagnosis],
+    said: model.Verdict,
+    when_ns: tuple[int, int],
+    words: str = "",
+) -> Stretch:
+    slowest = judged.facts.slowest or judged.mean
+    return Stretch(*when_ns, row, causes, said, judged.mean, slowest, judged.ground, words)
+
+
+def _as_phases(runs: Sequence[Stretch]) -> list[Stretch]:
+    """With their share of all the time, and when they were."""
+    whole_ms = max(sum(run.row.ops * run.row.client_ms for run in runs), 1e-9)
+    phases = []
+    for at, run in enumerate(runs):
+        span = Span(run.begin_ns if at else None, run.end_ns if at < len(runs) - 1 else None, 0)
+        row = dataclasses.replace(run.row, time_share=run.row.ops * run.row.client_ms / whole_ms)
+        phases.append(dataclasses.replace(run, row=row, words=span.words))
+    return phases
+
+
+def _stack(total: model.MatchedRow | None, inflight: model.InFlight | None) -> list[model.StackRow]:
+    if total is None or inflight is None or not inflight.server.limited:
+        return []
+    threads, client_ms, server_ms = inflight.server.threads_estimate, total.client_ms.mean, total.server_ms.mean
+    return layers(Layer("all", client_ms, server_ms, queue=total.queue_ms, threads=threads), Known())[0]
