@@ -102,11 +102,12 @@ def _read_in_blocks(pair: Pair, block_ops: int) -> Json:
         return _figures(api.correlate(pair.server, pair.client))
 
 
-def _live(pair: Pair, stretch_s: int, ring_bytes: int = 0) -> Json:
-    """What `nfslat live` keeps of all stretches; with a ring, of which it holds all packets."""
+def _live(pair: Pair) -> Json:
+    """By `nfslat live`, on all packets, which it holds."""
     with open_workspace([pair.server, pair.client], engine="native", quiet=True) as work:
+        sources = dict(zip(("server", "client"), work.sources, strict=True))
         ever_ns = round(_EVER_S) * NS_PER_S
-        watch = Watch(work.sources, work.engine.tools, stretch_s * NS_PER_S, keep_ns=ever_ns, ring_bytes=ring_bytes)
+        watch = Watch(sources, work.engine.tools, 2 * NS_PER_S, keep_ns=ever_ns, ring_bytes=_RING_BYTES)
         try:
             for _ in watch:
                 pass
@@ -179,16 +180,20 @@ class Mode:
     read: Callable[[Pair], Json]
     apart: tuple[str, ...] = ()  # where leaves begin that say where operations came from; "*" stands for any name
     only_answer: bool = False
-    may_lack: bool = False  # leaves that the whole has, and the other way round
 
+
+# Live writes packets as pcapng, the server's with times of the client's clock.
+_AS_WRITTEN = (
+    *("captures.*.path", "captures.*.files.*.path", "captures.*.format", "pictures.slowest.*.timeline.*.file"),
+    *("captures.server.first", "captures.server.last", "pictures.over_time.reply.mb_per_s", "pictures.envelope"),
+    *("clock.theta_ms", "clock.bound_ms", "pairs.*.theta_ms", "pairs.*.theta_bound_ms"),
+)
 
 MODES = {
     "block": Mode(lambda pair: _blocks(pair, 1)),
     "halves": Mode(lambda pair: _blocks(pair, 2)),
     "sevenths": Mode(lambda pair: _blocks(pair, 7)),
-    "live": Mode(lambda pair: _live(pair, 10), may_lack=True),
-    "live-ring": Mode(lambda pair: _live(pair, 2, _RING_BYTES), only_answer=True),
-    "live-2s": Mode(lambda pair: _live(pair, 2), may_lack=True),
+    "live": Mode(_live, apart=_AS_WRITTEN),
     "fleet": Mode(_fleet),
     "stored": Mode(_stored, apart=("nfslat.engine", "captures.*.path")),
     "fifos": Mode(_fifos, only_answer=True),
@@ -233,8 +238,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def differing(of_whole: Json, report: Json, mode: Mode) -> dict[str, tuple[Any, Any]]:
     """The leaves that differ by their paths, the whole's first."""
     a, b = dict(leaves(of_whole)), dict(leaves(report))
-    paths = [path for path in a if path in b] if mode.may_lack else list(a | b)
-    pairs = {path: (a.get(path, _ABSENT), b.get(path, _ABSENT)) for path in paths if not _is_apart(path, mode)}
+    pairs = {path: (a.get(path, _ABSENT), b.get(path, _ABSENT)) for path in a | b if not _is_apart(path, mode)}
     return {path: values for path, values in pairs.items() if not _are_equal(*values)}
 
 

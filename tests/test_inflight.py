@@ -12,8 +12,8 @@ from nfslat.inflight.levels import Levels, hidden_share, in_order, knee, levels,
 from nfslat.inflight.little import little_ms
 from nfslat.kernels import compiled
 from nfslat.kernels.levels import turnarounds_ns, windows_of
-from nfslat.tally.inflight import levels_rows
 from nfslat.model.tables import I64, State
+from nfslat.tally.inflight import levels_rows
 
 
 def _top(*spans: tuple[int, int]) -> tuple[int, float] | None:

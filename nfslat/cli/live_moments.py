@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         metavar="DIR",
         help="write there, for each such moment, the report (text, page, JSON) and the packets of both hosts; SIGUSR1 "
-        "writes all that is kept",
+        "writes the last --keep",
     )
     group.add_argument(
         "--at-most", type=a_count, metavar="N", default=_AT_MOST, help=f"so many moments in 24 hours ({_AT_MOST})"
@@ -52,15 +52,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run it in a shell for each moment, with the verdict as JSON on standard input",
     )
     group.add_argument(
-        "--keep", type=_a_span, metavar="TIME", default=_KEEP_S, help="keep figures of so long for a report (10m)"
+        "--keep", type=_a_span, metavar="TIME", default=_KEEP_S, help="a report goes back so far at most (10m)"
     )
     group.add_argument(
         "--ring",
         type=_a_size,
         metavar="SIZE",
+        default=_RING,
         help="keep so many bytes of the newest packets in memory (256M; for each of several clients)",
     )
-    group.add_argument("--html", metavar="FILE", help="at the end, write the report on what is kept as a page")
+    group.add_argument("--html", metavar="FILE", help="at the end, write the report on the last --keep as a page")
     group.add_argument("--json-report", metavar="FILE", help="the same as JSON, as nfslat --json writes it")
     group.add_argument("--baseline", metavar="REPORT", help="say what is new since this report (JSON)")
 
@@ -116,7 +117,6 @@ def opened(
     from nfslat.model.units import NS_PER_S
 
     options = asked.options
-    ring_bytes = options.ring or _RING  # what is named is held against packets
     width_ns, keep_ns = (round(one * NS_PER_S) for one in (options.interval, options.keep))
     is_asked = [False]
     moments: list[Moments] = []
@@ -128,11 +128,10 @@ def opened(
             is_asked[0] = False
             moments[0].now()
 
-    watch: Watched
-    if len(sources) == 1:
-        watch = WatchOne(sources[0], tools, width_ns, keep_ns=keep_ns, ring_bytes=ring_bytes, idle=idle)
-    else:
-        watch = Watch(sources, tools, width_ns, keep_ns=keep_ns, ring_bytes=ring_bytes, idle=idle)
+    sides = ("capture",) if len(sources) == 1 else ("server", "client")
+    made = WatchOne if len(sources) == 1 else Watch
+    by_side = dict(zip(sides, sources, strict=True))
+    watch = made(by_side, tools, width_ns, keep_ns=keep_ns, ring_bytes=options.ring, idle=idle)
     command = None if options.exec is None else Command(options.exec)
     folder = None if options.out is None else Path(options.out)
     moments.append(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 
 from nfslat.answer.model import Report
+from nfslat.errors import NfslatError
 from nfslat.findings import catalogue
 from nfslat.findings.words import lowered
 from nfslat.flow.pairs import Pair
 from nfslat.live.baseline import Baseline
-from nfslat.live.held import report_on_packets
 from nfslat.live.rows import Row
 from nfslat.live.watch import Event, Stretch, Watched
 
@@ -168,16 +167,20 @@ def followed(
 
 
 def held_against_packets(stretch: Stretch, watch: Watched) -> Stretch:
-    """The same with the verdict of the report that a moment has which begins here, and which is on packets. Where that
-    finds no fault, none is named. Without all of the packets it stays what it is."""
+    """The same with the verdict of the report that a moment has which begins here. Where that finds no fault, none is
+    named, unless packets of the stretch are missing; where there is no such report, it stays what it is."""
     pair, own = stretch.pair, stretch.row
     tried = []
     for span_ns in watch.moment_spans_ns(pair.begin_ns, pair.end_ns, stretch.report):
-        report = report_on_packets(partial(watch.write_packets, span_ns))
-        if report is None:
+        try:
+            on_packets = watch.on_packets(span_ns)
+        except (NfslatError, OSError):
             continue
-        tried.append(dataclasses.replace(stretch, row=_answered(own, report), of_packets=report, packets_ns=span_ns))
-        if _cause_of(tried[-1].row) == own.cause:
+        row = _answered(own, on_packets.report)
+        if row.outcome != "fault" and (on_packets.from_ns or 0) > pair.begin_ns:
+            continue
+        tried.append(dataclasses.replace(stretch, row=row, on_packets=on_packets))
+        if _cause_of(row) == own.cause:
             return tried[-1]
     return tried[0] if tried else stretch
 

@@ -4,43 +4,52 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-import tempfile
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from nfslat import api
 from nfslat.answer.model import Capture, Report
-from nfslat.errors import NfslatError
+from nfslat.errors import InputError
+from nfslat.model.units import iso
+
+MORE = "a larger --ring holds more"
 
 
 @dataclass(frozen=True)
 class Captures:
-    """Captures of one time, in one folder: the server's and the client's, or that of the one host."""
+    """Captures of one time in one folder, by their paths and numbers of packets: the server's and the client's, or that
+    of the one host."""
 
-    paths: tuple[Path, ...]
-    words: str  # how many packets they have, and which ones are missing
-    are_whole: bool  # every packet of the time was still held
+    packets: Mapping[Path, int]
+    from_ns: int | None = None  # when the first packet is, where there were earlier ones of that time; client's clock
+    is_on_one_clock: bool = True
+
+    @property
+    def words(self) -> str:
+        """How many packets there are, and which are missing."""
+        clocks = "" if self.is_on_one_clock else ", each capture on its own clock"
+        missing = "" if self.from_ns is None else f", {held_from(self.from_ns)}"
+        return f"{sum(self.packets.values()):,} packets{clocks}{missing}"
 
     def report(self, *, pictures: bool = False) -> Report:
-        """What `nfslat` says of them, run in their folder. Raises ``NfslatError`` as it does."""
-        command = shlex.join(["nfslat", *(path.name for path in self.paths)])
-        options = api.Options(engine="native", in_stretches=True, command=command)
-        made = api.run([str(path) for path in self.paths], options)
+        """What `nfslat` says of them, run in their folder. Raises ``NfslatError`` as it does, and where a capture has
+        no packets."""
+        if empty := [path.stem for path, count in self.packets.items() if not count]:
+            raise InputError(f"of that time no packet is held ({', '.join(empty)}): {MORE}")
+        command = shlex.join(["nfslat", *(path.name for path in self.packets)])
+        made = api.run(
+            [str(path) for path in self.packets], api.Options(engine="native", in_stretches=True, command=command)
+        )
         report = made.figures if pictures else made.summary
         captures = {side: _named_in_folder(capture) for side, capture in report.captures.items()}
-        return dataclasses.replace(report, captures=captures)
+        notes = [] if self.from_ns is None else [f"of this time packets are {held_from(self.from_ns)}"]
+        return dataclasses.replace(report, captures=captures, notes=[*report.notes, *notes])
 
 
-def report_on_packets(write: Callable[[Path], Captures]) -> Report | None:
-    """The report on what `write` writes to a folder that is gone afterwards; None where packets are missing, or where
-    `nfslat` makes nothing of them."""
-    try:
-        with tempfile.TemporaryDirectory(prefix="nfslat-") as folder:
-            captures = write(Path(folder))
-            return captures.report() if captures.are_whole else None
-    except (NfslatError, OSError):
-        return None
+def held_from(from_ns: int) -> str:
+    """Words on packets of which the first ones are missing."""
+    return f"held from {iso(from_ns)[11:19]} UTC on: {MORE}"
 
 
 def _named_in_folder(capture: Capture) -> Capture:

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nfslat.answer.model import Report
-from nfslat.errors import InputError, NfslatError, PictureError, UsageError
+from nfslat.errors import NfslatError, PictureError, UsageError
 from nfslat.export.output import private_folder
 from nfslat.live.baseline import Baseline
 from nfslat.live.conditions import Condition
 from nfslat.live.course import Lasting
 from nfslat.live.held import Captures
 from nfslat.live.told import Command
-from nfslat.live.watch import NOT_OF_PACKETS, Event, Stretch, Watched
+from nfslat.live.watch import Event, Stretch, Watched
 from nfslat.model.units import NS_PER_S, iso
 from nfslat.report import text
 from nfslat.report.html import page
@@ -118,25 +118,18 @@ class Moments:
             return
         try:
             captures = self._watch.write_packets(span_ns, part)
-            report = None if captures.are_whole else self._without_packets(event, stretch)
-        except (OSError, InputError) as problem:
+        except OSError as problem:
             shutil.rmtree(part, ignore_errors=True)
-            self._tell(f"no report is written: {problem}")
+            self._tell(f"{folder}: not written: {problem.strerror}")
             return
-        self._writing.append(self._writer.submit(_written, folder, part, captures, report, self._baseline))
+        self._writing.append(self._writer.submit(_written, folder, part, captures, self._baseline))
 
     def _span_ns(self, event: Event, stretch: Stretch | None) -> tuple[int, int]:
         """Packets of a moment: those that the stretch was held against, where it is all of the moment."""
-        if stretch is not None and stretch.packets_ns is not None and event.begin_ns >= stretch.pair.begin_ns:
-            return stretch.packets_ns
+        if stretch is not None and stretch.on_packets is not None and event.begin_ns >= stretch.pair.begin_ns:
+            return stretch.on_packets.span_ns
         report = None if stretch is None else stretch.report
         return self._watch.moment_spans_ns(event.begin_ns, event.end_ns, report)[0]
-
-    def _without_packets(self, event: Event, stretch: Stretch | None) -> Report:
-        """Its own report says more of one stretch than what is kept of it."""
-        if stretch is not None and stretch.report is not None and event.begin_ns >= stretch.pair.begin_ns:
-            return dataclasses.replace(stretch.report, notes=[*stretch.report.notes, NOT_OF_PACKETS])
-        return self._watch.report_of_figures(event.begin_ns)
 
     def _name(self, event: Event) -> str:
         stamp = re.sub(r"[^0-9T]", "", iso(event.begin_ns)[:19])
@@ -152,13 +145,11 @@ class Moments:
             self._tell(said)
 
 
-def _written(folder: Path, part: Path, captures: Captures, report: Report | None, baseline: Baseline | None) -> str:
-    """What there is to say. `part` gets the name of `folder` when all of it is written; `report`: the one to write
-    where there is none on all packets."""
+def _written(folder: Path, part: Path, captures: Captures, baseline: Baseline | None) -> str:
+    """What there is to say. `part` gets the name of `folder` when all of it is written."""
     try:
         try:
-            report = captures.report(pictures=True) if report is None else report
-            words = f"report; {captures.words}{_write_report(part, report, baseline)}"
+            words = f"report; {captures.words}{_write_report(part, captures.report(pictures=True), baseline)}"
         except NfslatError as problem:
             words = f"no report: {problem}; {captures.words}"
         place = next(place for place in _places(folder) if not place.exists())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from nfslat.answer.words import ms
 from nfslat.findings.client import SLOT_CODES
-from nfslat.flow.whole import SIDES
+from nfslat.live.held import held_from
 from nfslat.live.rows import Row
 from nfslat.live.together import Whole
 from nfslat.live.watch import Stretch
@@ -82,7 +82,9 @@ class Lines:
             yield from wrap(row.text, self.width, indent=4)
         if stretch.began:
             said = ". ".join(row.text.split(". ")[: _sentences(stretch)]).rstrip(".")
-            yield from wrap(f"{said} (confidence {row.confidence}).", self.width, indent=4)
+            yield from self.note(f"{said} (confidence {row.confidence}).")
+            if stretch.on_packets is not None and stretch.on_packets.from_ns is not None:
+                yield from self.note(f"its packets are {held_from(stretch.on_packets.from_ns)}")
         for one in stretch.ended:
             span = f"{clock(iso(one.begin_ns))} to {clock(iso(one.end_ns))}"
             yield from self.note(f"{one.what} has ended: {span}, {one.seconds:,.0f} s")
@@ -196,7 +198,7 @@ def cells_of(row: Row) -> list[str]:
             for one, of in (
                 (row.client_ms, ("client",)),
                 (row.client_p99_ms, ("client",)),
-                (row.network_ms, SIDES),
+                (row.network_ms, ("server", "client")),
                 (row.queue_ms, ("server",)),
                 (in_thread, ("server",)),
             )

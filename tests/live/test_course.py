@@ -24,7 +24,7 @@ from nfslat.flow.pairs import Pair
 from nfslat.live.course import Course, Lasting, followed
 from nfslat.live.held import Captures
 from nfslat.live.rows import Row
-from nfslat.live.watch import Stretch, Watched
+from nfslat.live.watch import OnPackets, Stretch, Watched
 from nfslat.model.units import NS_PER_S
 
 pytestmark = needs_native
@@ -229,30 +229,36 @@ def test_a_stretch_whose_later_part_is_healthy_is_the_first_one_without_the_caus
 
 
 class _Held:
-    """What holds the packets of one pair of captures, or not all of them."""
+    """What holds the packets of one pair of captures, from some second on; or none of them."""
 
-    def __init__(self, paths: tuple[Path, ...], *, are_whole: bool) -> None:
-        self._captures = Captures(paths, "", are_whole)
+    def __init__(self, paths: tuple[Path, ...], from_s: int | None) -> None:
+        self._paths, self._from_s = paths, from_s
 
     def moment_spans_ns(self, begin_ns: int, end_ns: int, report: Report | None) -> list[tuple[int, int]]:
         del report
         return [(begin_ns, end_ns)]
 
-    def write_packets(self, span_ns: tuple[int, int], folder: Path) -> Captures:
-        del span_ns, folder
-        return self._captures
+    def on_packets(self, span_ns: tuple[int, int]) -> OnPackets:
+        packets = dict.fromkeys(self._paths, 0 if self._from_s is None else 1)
+        return OnPackets(Captures(packets).report(), span_ns, self._from_s and self._from_s * NS_PER_S)
 
 
 @needs_captures
 @pytest.mark.parametrize(
-    ("name", "are_whole", "cause"),
-    [(_HEALTHY, True, None), ("lab/d_v3_netdelay5", True, "net-delay"), (_HEALTHY, False, "server-storage")],
+    ("name", "from_s", "cause"),
+    [
+        (_HEALTHY, 0, None),
+        ("lab/d_v3_netdelay5", 0, "net-delay"),
+        (_HEALTHY, None, "server-storage"),
+        (_HEALTHY, 1, "server-storage"),
+        ("lab/d_v3_netdelay5", 1, "net-delay"),
+    ],
 )
-def test_no_cause_begins_that_packets_deny(name: str, are_whole: bool, cause: str | None) -> None:
-    """A stretch says storage: on packets without a fault nothing is named, and on those of another cause that one; a
-    stretch whose packets are gone is all that there is to go by."""
+def test_no_cause_begins_that_packets_deny(name: str, from_s: int | None, cause: str | None) -> None:
+    """A stretch says storage: on packets without a fault nothing is named, and on those of another cause that one. A
+    stretch whose packets are gone is all that there is to go by; and those of its end alone deny nothing."""
     stretch = Stretch(_stretch(0), _row("server-storage"), None, None)
-    watch = cast(Watched, _Held(_pair(name), are_whole=are_whole))
+    watch = cast(Watched, _Held(_pair(name), from_s))
     (stretch,) = followed([stretch], watch=watch)
     assert [event.what for event in stretch.began] == ([] if cause is None else [cause])
     assert stretch.row.cause == cause

@@ -1,4 +1,4 @@
-"""What `nfslat live` keeps of the last minutes: reports, packets, what is told of them; and how it goes on for days."""
+"""What `nfslat live` holds of the last minutes: reports, packets, what is told of them; and how it goes on for days."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from pathlib import Path
 
 import pytest
 from captures import SHARED, needs_captures, needs_native
-from windowed import windowed
 
 from nfslat import api
 from nfslat.answer import model
@@ -27,7 +26,7 @@ from nfslat.decode.workspace import open_workspace
 from nfslat.errors import InputError
 from nfslat.live.told import Command
 from nfslat.live.watch import Watch
-from nfslat.model.units import NS_PER_S
+from nfslat.model.units import NS_PER_S, iso
 
 pytestmark = needs_native
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
@@ -36,73 +35,28 @@ _EVER_NS = 1 << 60
 
 
 @contextmanager
-def _watch(server: str, client: str, seconds: float, *, keep_ns: int = _EVER_NS) -> Iterator[Watch]:
+def _watch(
+    server: str, client: str, seconds: float, *, keep_ns: int = _EVER_NS, ring_bytes: int = 1 << 26
+) -> Iterator[Watch]:
     with open_workspace([server, client], engine="native", quiet=True) as work:
-        watch = Watch(work.sources, work.engine.tools, round(seconds * NS_PER_S), keep_ns=keep_ns, ring_bytes=1 << 26)
+        sources, width_ns = dict(zip(("server", "client"), work.sources, strict=True)), round(seconds * NS_PER_S)
+        watch = Watch(sources, work.engine.tools, width_ns, keep_ns=keep_ns, ring_bytes=ring_bytes)
         yield watch
         watch.close()
 
 
-@needs_captures
-@pytest.mark.parametrize(
-    ("name", "seconds"),
-    [
-        ("f_v41_session_slots2", 60.0),
-        ("n_v3_nfsd_restart", 2.0),
-        ("d4_v3_loss2_full", 2.0),
-        pytest.param("b_v3_nfsd_threads2", 2.0, marks=pytest.mark.long),
-        pytest.param("b_v3_nfsd_threads2", 60.0, marks=pytest.mark.long),
-        pytest.param("d4_v3_loss2_full", 60.0, marks=pytest.mark.long),
-        pytest.param("f_v41_session_slots2", 2.0, marks=pytest.mark.long),
-        pytest.param("n_v3_nfsd_restart", 60.0, marks=pytest.mark.long),
-    ],
-)
-def test_the_report_is_that_of_windows(name: str, seconds: float) -> None:
-    """Of all stretches: what is counted, what TCP did, charges, figures, causes and answer."""
-    pair = [str(next((SHARED / "lab" / name).glob(f"{side}.pcap*"))) for side in ("server", "client")]
-    with _watch(*pair, seconds) as watch:
-        for _ in watch:
-            pass
-        found = watch.report_of_figures()
-        assert watch.report_of_figures() == found  # and what is kept is as it was
-    wanted = windowed(*map(Path, pair), seconds, may_swap=False)
-    a, b = wanted.matched, found.matched
-    assert a is not None
-    assert b is not None
-    assert (b.ops, b.untimed, b.processed, b.unmatched) == (a.ops, a.untimed, a.processed, a.unmatched)
-    wanted_ops, found_ops = ([(row.op, row.count, row.client_ms) for row in one.by_op] for one in (a, b))
-    assert found_ops == wanted_ops
-    for one, other in zip(found.transport or (), wanted.transport or (), strict=True):
-        for field in ("sent_again", "arrived_again", "lost_bytes"):
-            assert getattr(one, field) == getattr(other, field)
-    assert _statuses(found) == _statuses(wanted)
-    if seconds > 10:  # one window of each, with the same ops
-        assert found.charges == wanted.charges
-        assert b.total == a.total
-        assert [one.code for one in found.findings] == [one.code for one in wanted.findings]
-        assert found.verdict == wanted.verdict
-    for side in ("server", "client"):
-        for field in ("packets", "messages", "ops", "programs"):
-            assert getattr(found.captures[side], field) == getattr(wanted.captures[side], field)
-
-
-def _statuses(report: model.Report) -> list[str]:
-    return [] if report.outcomes is None else sorted(map(str, report.outcomes.statuses["server"]))
-
-
-def test_only_the_last_minutes_are_kept() -> None:
-    """And of these the report may be on the last ones alone."""
+def test_a_report_goes_back_so_far_at_most() -> None:
+    """By what is to be kept, and what was called before; where nothing of a time is held there is none, and it is said
+    what would hold more."""
     with _watch(SERVER, CLIENT, 1.0, keep_ns=4 * NS_PER_S) as watch:
-        ops = [stretch.row.ops for stretch in watch]
-        with pytest.raises(InputError, match="nothing of that time"):
-            watch.report_of_figures(_EVER_NS << 1)
-    with _watch(SERVER, CLIENT, 1.0, keep_ns=4 * NS_PER_S) as watch:
-        stretch = [one for _, one in zip(range(7), watch, strict=False)][-1]
-        assert watch.span_ns == (stretch.pair.end_ns - 4 * NS_PER_S, stretch.pair.end_ns)
-        for seconds in (4, 2, 1):
-            matched = watch.report_of_figures(stretch.pair.end_ns - seconds * NS_PER_S).matched
-            assert matched is not None
-            assert matched.ops == sum(ops[7 - seconds : 7])
+        with pytest.raises(InputError, match="no stretch of time has ended"):
+            watch.report()
+        *_, last = (stretch.pair.end_ns for stretch in watch)
+        assert watch.span_ns == (last - 4 * NS_PER_S, last)
+        first = watch.report().captures["client"].first
+        assert iso(last - 6 * NS_PER_S) <= str(first) < iso(last - 5 * NS_PER_S)
+        with pytest.raises(InputError, match=r"no packet is held \(server, client\): a larger --ring holds more"):
+            watch.on_packets((0, 1))
 
 
 def test_a_run_goes_on_when_all_is_begun_anew(tmp_path: Path) -> None:
@@ -159,16 +113,19 @@ def test_moments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @needs_captures
-def test_a_moment_whose_packets_are_gone(tmp_path: Path) -> None:
-    """Its report is on the figures that were kept, and says so; the same of one on all that is kept."""
+def test_a_ring_that_is_too_small(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The report of a moment, and that at the end, are on the packets that are held, and say from when on."""
     out, at_end = tmp_path / "out", tmp_path / "report.json"
     pair = [str(SHARED / "lab" / "d4_v3_loss2_full" / f"{side}.pcap.gz") for side in ("server", "client")]
     arguments = ["live", *pair, "--interval", "1", "--out", str(out), "--ring", "1K"]
     assert main([*arguments, "--when", "ops/s>0 for 6s", "--json-report", str(at_end)]) == 0
     (folder,) = out.iterdir()
-    for path in (folder / "report.json", at_end):
-        notes = model.Report.from_json(path.read_text(), path.name).notes
-        assert sum("figures that were kept of stretches" in note for note in notes) == 1
+    plain = api.correlate(folder / "server.pcapng", folder / "client.pcapng").figures
+    moment, last = (model.Report.from_json(path.read_text(), path.name) for path in (folder / "report.json", at_end))
+    assert moment.verdict == plain.verdict
+    for report in (moment, last):
+        assert sum("packets are held from" in note for note in report.notes) == 1
+    assert " UTC on: a larger --ring holds more" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_command_that_hangs_is_ended() -> None:
