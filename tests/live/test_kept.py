@@ -117,7 +117,7 @@ def test_a_ring_that_is_too_small(tmp_path: Path, capsys: pytest.CaptureFixture[
     """The report of a moment, and that at the end, are on the packets that are held, and say from when on."""
     out, at_end = tmp_path / "out", tmp_path / "report.json"
     pair = [str(SHARED / "lab" / "d4_v3_loss2_full" / f"{side}.pcap.gz") for side in ("server", "client")]
-    arguments = ["live", *pair, "--interval", "1", "--out", str(out), "--ring", "1K"]
+    arguments = ["live", *pair, "--interval", "1", "--out", str(out), "--ring", "10M"]
     assert main([*arguments, "--when", "ops/s>0 for 6s", "--json-report", str(at_end)]) == 0
     (folder,) = out.iterdir()
     plain = api.correlate(folder / "server.pcapng", folder / "client.pcapng").figures
