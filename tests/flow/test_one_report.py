@@ -149,7 +149,7 @@ def test_short_windows_count_the_calls_that_no_capture_shows() -> None:
     plain, found = api.correlate(server, client).summary.matched, windowed(server, client, 0.25).matched
     assert plain is not None
     assert found is not None
-    assert found.completeness == plain.completeness
+    assert found.completeness.share == pytest.approx(plain.completeness.share, abs=0.002)
 
 
 @needs_captures
@@ -342,7 +342,7 @@ def test_captures_without_anything_in_common(tmp_path: Path) -> None:
 
 def test_many_runs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where what is said changes with each window, neighbours become one, and nothing is lost."""
-    monkeypatch.setattr("nfslat.flow.whole._MOST_RUNS", 3)
+    monkeypatch.setattr("nfslat.flow.whole._MOST_STRETCHES", 3)
     found = windowed(SERVER, CLIENT, 0.4)
     assert len(found.phases) <= 4
     assert found.phases == [] or sum(one.ops for one in found.phases) == 671
