@@ -387,7 +387,7 @@ def report(
         }
         by_op = pool.submit(sums_by_operation, c)
         remarked = () if brief else remarks(c, application_known=bool(known.app_ms))
-        sums, layers = Sums.of(c, filters, sides, hung=c, brief=brief), stack(known, c)
+        sums, layers = Sums.of(c, filters, brief=brief), stack(known, c)
         matched = matched_ops(c, brief=brief, sums=by_op.result())
         captures = {name: tally.result() for name, tally in counted.items()}
     transport = None if sums.transport is None else sums.transport.rows()

@@ -15,10 +15,10 @@ from nfslat.figures.notes import notes_of
 from nfslat.findings.capture import capture_findings
 from nfslat.findings.clock import clock_findings
 from nfslat.findings.diagnosis import Diagnosis
-from nfslat.results import Analysis, Correlation, Side
+from nfslat.results import Analysis, Correlation
 from nfslat.select import Filters
 from nfslat.tally.captures import CaptureTally
-from nfslat.tally.charges import ChargeTally
+from nfslat.tally.charges import SLOWEST_SHARE, ChargeTally
 from nfslat.tally.clock import ClockTally
 from nfslat.tally.hangs import HangTally
 from nfslat.tally.outcomes import OutcomeTally
@@ -38,19 +38,38 @@ class Sums:
     unseen: Mapping[str, UnseenTally]
 
     @classmethod
-    def of(
-        cls, c: Analysis, filters: Filters, sides: Mapping[str, Side], *, hung: Correlation, brief: bool = False
+    def of(cls, c: Analysis, filters: Filters, *, brief: bool = False) -> Self:
+        """All of two captures, or what is inferred of one; `brief`: without what nothing is judged by."""
+        charges = None if brief else ChargeTally.of(c, max(1, int(len(c.matched) * SLOWEST_SHARE)))
+        outcomes = None if brief else OutcomeTally.of(c.measured, c.client, c.tried_again, c.recoveries)
+        return cls._of(c, filters, charges, outcomes, c)
+
+    @classmethod
+    def of_block(cls, c: Analysis, filters: Filters, before: Self | None, hung: Correlation) -> Self:
+        """A block behind those `before`: statuses are told elsewhere, of all ops, and connections hang in `hung`."""
+        known = None if before is None else before.charges
+        charges = ChargeTally.of(c, longer_than_ns=-1 if known is None else known.longer_than_ns)
+        if not len(c.matched):  # filters left none
+            charges = ChargeTally.empty()
+        return cls._of(c, filters, charges, OutcomeTally.of({}, c.client, c.tried_again, c.recoveries), hung)
+
+    @classmethod
+    def _of(
+        cls,
+        c: Analysis,
+        filters: Filters,
+        charges: ChargeTally | None,
+        outcomes: OutcomeTally | None,
+        hung: Correlation,
     ) -> Self:
-        """A block: statuses are of all ops of `sides`, and connections hang in `hung`. `brief`: without what nothing is
-        judged by."""
         captured = c.measured
         one = next(iter(captured.values())) if c.inferred is not None else None
         return cls(
             clock=None if one else ClockTally.of(c.clock),
             transport=None if one else TransportTally.of(c),
             hangs=HangTally.of(one or hung, filters),
-            charges=None if brief else ChargeTally.of(c),
-            outcomes=None if brief else OutcomeTally.of(sides, c.client, c.tried_again, c.recoveries),
+            charges=charges,
+            outcomes=outcomes,
             unseen={name: UnseenTally.of(c, name) for name in captured},
         )
 

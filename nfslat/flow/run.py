@@ -106,6 +106,5 @@ def _read(
         of_server.close()
         of_client.close()
     captures = {name: side.tally for name, side in (("server", server), ("client", client)) if side.tally is not None}
-    whole.fates.end(outside, captures)
-    report = whole.report(captures, server.outcomes + client.outcomes, tool, slo)
+    report = whole.report(captures, server.outcomes + client.outcomes, outside, tool, slo)
     return dataclasses.replace(report, slowest=slow.ops)

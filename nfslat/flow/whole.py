@@ -7,7 +7,6 @@ Percentiles of more than `nfslat.tally.durations.MOST_EXACT` operations are to w
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -45,16 +44,14 @@ from nfslat.findings.stretches import (
 )
 from nfslat.findings.verdict import verdict
 from nfslat.findings.words import times
-from nfslat.flow.alone import Alone, alone_and_outside, by_connection
+from nfslat.flow.alone import Fates, Lone
 from nfslat.flow.pairs import Pair
 from nfslat.host_pairs import host_pairs
-from nfslat.model.protocol import NULL
 from nfslat.model.tables import Miss
 from nfslat.model.units import to_ms, to_s
 from nfslat.results import Analysis
 from nfslat.select import Filters, refuse_nothing_left
 from nfslat.tally.captures import CaptureTally
-from nfslat.tally.charges import ChargeTally
 from nfslat.tally.durations import MOST_EXACT, SERVER, Durations
 from nfslat.tally.inflight import InFlightTally
 from nfslat.tally.leading import Rows, added_rows, rows_by
@@ -65,52 +62,8 @@ from nfslat.tally.slowest import Slowest
 
 SIDES = ("server", "client")
 _OF_A_PAIR = ("captures-overlap", "no-overlap")  # notes on the time that two captures have in common
-_NOT_CAPTURED = {"server": Miss.NOT_CAPTURED_AT_CLIENT, "client": Miss.NOT_CAPTURED_AT_SERVER}
-_KNOWN = (Miss.OUTSIDE_OVERLAP, Miss.AMBIGUOUS)  # of those that have no partner: why, at once
 _MOST_STRETCHES, _MOST_OF_PAIR = 512, 64
 _OPS_OF_PHASE = 1000  # of a window: a part with fewer is not judged by itself
-
-
-class Fates:
-    """What becomes of the ops of either side that have no partner."""
-
-    def __init__(self, filters: Filters) -> None:
-        """Of no window."""
-        self.unmatched: dict[str, Counter[str]] = {name: Counter() for name in SIDES}
-        self.untimed = 0
-        self.alone: Counter[str] = Counter()  # ops by side that the other capture should have and has not
-        self._filters = filters
-        self._alone = {name: Alone() for name in SIDES}
-
-    def add(self, pair: Pair, c: Analysis | None) -> None:
-        """One more window."""
-        self._alone["server"].add(pair.unmatched)
-        self.unmatched["server"][Miss.OUTSIDE_OVERLAP.name] += pair.outside
-        if c is None:
-            ops, ran_ns = pair.client.ops, pair.server_ran_ns or (0, np.iinfo(np.int64).max)
-            alone, outside = alone_and_outside(ops, ran_ns, self._filters)
-            self._alone["client"].add(alone)
-            self.unmatched["client"][Miss.OUTSIDE_OVERLAP.name] += outside
-            return
-        self.untimed += c.untimed
-        links = c.matching.links
-        for name, side, link in zip(SIDES, (c.server, c.client), (links.server, links.client), strict=True):
-            fates, compared = c.missed(name), c.compared(name)
-            counts = {why: int(np.count_nonzero(compared & (fates == why))) for why in _KNOWN}
-            self.unmatched[name].update({why.name: count for why, count in counts.items()})
-            self.alone[name] += counts[Miss.AMBIGUOUS]
-            self._alone[name].link(np.flatnonzero(link != NULL).tolist())
-            open_ones = compared & ((fates == _NOT_CAPTURED[name]) | (fates == Miss.CONNECTION_UNMATCHED))
-            self._alone[name].add(by_connection(side.ops, open_ones))
-
-    def end(self, outside: int, captures: Mapping[str, CaptureTally]) -> None:
-        """All was read; `outside`: ops that the server's capture has beyond the client's."""
-        self.unmatched["server"][Miss.OUTSIDE_OVERLAP.name] += outside
-        for name, other in (SIDES, SIDES[::-1]):
-            told = self._alone[name].told(captures[name].shown.connections, captures[other].shown.connections)
-            self.unmatched[name][_NOT_CAPTURED[name].name] += told.not_captured
-            self.unmatched[name][Miss.CONNECTION_UNMATCHED.name] += told.of_others
-            self.alone[name] += told.not_captured + told.of_others - told.of_strangers
 
 
 class Whole:
@@ -134,13 +87,14 @@ class Whole:
 
     def add(self, pair: Pair, c: Analysis | None) -> None:
         """One more window; `c` is its analysis, where it has ops in both captures."""
-        self.fates.add(pair, c)
+        self.fates.add({"server": pair.lone})
         if c is None or pair.found is None:
+            ran_ns = pair.server_ran_ns or (0, np.iinfo(np.int64).max)
+            self.fates.add({"client": Lone.of(pair.client.ops, ran_ns, self.filters)})
             return
-        # Of `pair.found`: a call that hangs was sent in an earlier window. Statuses are counted of all ops.
-        sums = Sums.of(c, self.filters, {}, hung=pair.found)
-        if not len(c.matched):  # filters left none
-            sums = dataclasses.replace(sums, charges=ChargeTally.empty())
+        self.fates.add_compared(c)
+        # In `pair.found`: a call that hangs was sent in an earlier window.
+        sums = Sums.of_block(c, self.filters, self._sums, pair.found)
         self._sums = sums if self._sums is None else self._sums + sums
         if not len(c.matched):
             return
@@ -192,14 +146,21 @@ class Whole:
             self.stretches = in_pairs(self.stretches)
 
     def report(
-        self, captures: Mapping[str, CaptureTally], statuses: OutcomeTally, tool: model.Tool, slo: Sequence[Slo]
+        self,
+        captures: Mapping[str, CaptureTally],
+        statuses: OutcomeTally,
+        outside: int,
+        tool: model.Tool,
+        slo: Sequence[Slo],
     ) -> model.Report:
-        """Of all windows. Raises ``InputError`` where no op is in both captures."""
+        """Of all windows; `statuses` are of all ops, and `outside` are those that the server's capture has beyond the
+        client's. Raises ``InputError`` where no op is in both captures."""
         sums = self._sums
         if sums is None or not self.stretches:
             if self.filters.text and not any(tally.raw.labels for tally in captures.values() if tally.raw is not None):
                 refuse_nothing_left(self.filters, np.ones(1, dtype=np.int8))
             raise InputError("no operation is in both captures; were both taken at the same time, of the same traffic?")
+        self.fates.end(outside, {name: tally.shown.connections for name, tally in captures.items()})
         sums = dataclasses.replace(sums, outcomes=None if sums.outcomes is None else sums.outcomes + statuses)
         (total,) = self._by_op.total().rows()
         matched = self._matched(captures, sums, total)
@@ -208,7 +169,7 @@ class Whole:
         objectives = objectives_of(self._by_op, Known(), slo, hidden_share=hidden)
         hanging = findings_of_hangs(sums.hangs.rows())
         causes, said, phases, pairs = self._said(sums, matched, inflight, hanging, objectives)
-        overlap, outside = self._overlap(captures, sums, matched)
+        overlap, uncommon = self._overlap(captures, sums, matched)
         audit = [*overlap, *(dataclasses.replace(one.row, count=int(one.total)) for one in self._audit.values())]
         audit.sort(key=lambda note: note.severity != "warning")
         return report_of(
@@ -223,7 +184,7 @@ class Whole:
                 hanging=hanging,
                 verdict=said,
                 audit=audit,
-                notes=(self._remarks[1], outside, [self._how()]),
+                notes=(self._remarks[1], uncommon, [self._how()]),
                 stack=_stack(matched.total, inflight),
                 phases=phases,
                 pairs=pairs,
