@@ -97,11 +97,11 @@ if TYPE_CHECKING:
     from nfslat.answer.pictures import Alone, Pictures
     from nfslat.answer.pivots import Intervals, Pivot
     from nfslat.evidence.known import Known
-    from nfslat.figures.host_pairs import PairTold
     from nfslat.figures.objectives import Slo
     from nfslat.figures.pair_sides import PairSides, SplitServers
-    from nfslat.figures.phases import Span, Told
+    from nfslat.figures.phases import Span
     from nfslat.figures.whatif import Asked
+    from nfslat.findings.stretches import Stretch
     from nfslat.names.paths import Paths
 
 _MOST_CLOCKS = 256  # pairs of hosts whose clocks are sought
@@ -424,7 +424,7 @@ def report(
     )
 
 
-def phases_of(c: Analysis, known: Known, borders: Sequence[int] | None = None) -> list[Told]:
+def phases_of(c: Analysis, known: Known, borders: Sequence[int] | None = None) -> list[Stretch[model.Phase]]:
     """What is said of each stretch of time in which the hosts are in one state; nothing where there is only one.
 
     Means that somebody gave are of the whole, and are left out.
@@ -432,7 +432,7 @@ def phases_of(c: Analysis, known: Known, borders: Sequence[int] | None = None) -
     from nfslat.figures.phases import spans_of
 
     whole, spans = c.inflight.load, spans_of(c, borders)
-    phases: list[Told | None] = []
+    phases: list[Stretch[model.Phase] | None] = []
     threads = []
     for span in spans:
         part = _inside(c, span)
@@ -449,13 +449,13 @@ def _inside(c: Analysis, span: Span) -> Analysis:
     return part if len(part.matched) else within(c, span.begin_ns, span.end_ns)
 
 
-def _phase(c: Analysis, part: Analysis, span: Span, load: ServerLoad, known: Known) -> Told | None:
+def _phase(c: Analysis, part: Analysis, span: Span, load: ServerLoad, known: Known) -> Stretch[model.Phase] | None:
     """What is said of `part`, a phase of `c`; `load` is what its server's threads had to do."""
     from nfslat.evidence.known import Known
     from nfslat.figures.findings import judge
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
-    from nfslat.figures.phases import Told, phase_row
+    from nfslat.figures.phases import phase_row
 
     if load is not part.inflight.load:
         part = dataclasses.replace(part, inflight=part.inflight._replace(load=load))
@@ -465,19 +465,19 @@ def _phase(c: Analysis, part: Analysis, span: Span, load: ServerLoad, known: Kno
     if judged is None:
         return None
     row = phase_row(c, part, span, judged.verdict, inflight)
-    return Told(span, row, judged.causes, judged.verdict, judged)
+    return judged.part(row, span.words, ns=(span.begin_ns, span.end_ns))
 
 
 def pairs_of(
     c: Analysis, known: Known, transport: list[model.Transport] | None
-) -> tuple[list[model.HostPair], list[PairTold]]:
+) -> tuple[list[model.HostPair], list[Stretch[model.HostPair]]]:
     """A row for each pair of hosts, and what is said of those that have enough ops; nothing where there is only one."""
     pairs = host_pairs(c.server.ops, c.client.ops, c.matched)
     if len(pairs.pairs) < 2:
         return [], []
     from nfslat.evidence.known import Known
     from nfslat.figures.findings import judge
-    from nfslat.figures.host_pairs import FEW, MOST, PairTold, numbers_of, plain_rows, told_row, ways_between
+    from nfslat.figures.host_pairs import FEW, MOST, numbers_of, plain_rows, told_row, ways_between
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
     from nfslat.figures.pair_sides import SplitServers, SplitSides
@@ -504,7 +504,7 @@ def pairs_of(
         whole = judged.whole(inflight)
         causes, verdict = lead_by_parts(phases_of(one, hosts), whole) or (judged.causes, judged.verdict)
         rows[at] = told_row(rows[at], pair, one, inflight, verdict)
-        told.append(PairTold(pair, rows[at], causes, verdict, judged, one.clock))
+        told.append(judged.part(rows[at], pair.words, (causes, verdict)))
     return sorted(rows, key=lambda row: -row.time_share), told
 
 

@@ -34,6 +34,7 @@ from nfslat.findings.parts import Whole
 from nfslat.findings.put_off import error_findings, put_off_by_layer
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import server_findings, with_window
+from nfslat.findings.stretches import RowT, Stretch
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.inflight.serial import Serial
@@ -59,6 +60,19 @@ class Judged(NamedTuple):
     facts: Facts
     mean: Layers  # as the verdict has it
     ground: Ground
+
+    def part(
+        self,
+        row: RowT,
+        words: str,
+        of_parts: tuple[list[Diagnosis], model.Verdict] | None = None,
+        ns: tuple[int | None, int | None] = (None, None),
+    ) -> Stretch[RowT]:
+        """The same as a part of all ops: which these are, in words, and from when to when. `of_parts`: what is said of
+        it where parts of its own lead."""
+        causes, said = of_parts or (self.causes, self.verdict)
+        slowest = self.facts.slowest or self.mean
+        return Stretch(words, row, causes, said, self.mean, slowest, self.ground, ns[0] or 0, ns[1] or 0)
 
     def whole(self, inflight: model.InFlight) -> Whole:
         """The same beside what is said of parts of those ops."""

@@ -1,4 +1,4 @@
-"""What is said of stretches of the operations, each by itself -> causes and verdict of several together.
+"""What is said of parts of the operations, each by itself -> causes and verdict of several together.
 
 What a finding explains is added up, and its share is of the time of all operations. It keeps the words of the stretch
 in which it explains most. What is seen once and explains no share of the mean (a pause, a lost connection) is of the
@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from nfslat.answer.model import HostPair, Phase, Verdict
 from nfslat.findings.catalogue import row
@@ -32,18 +32,18 @@ RowT = TypeVar("RowT", bound=Phase | HostPair)
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """Operations in a row, of all pairs of hosts or of one: a part of all (`nfslat.findings.parts.Part`)."""
+class Stretch(Generic[RowT]):
+    """Some of the operations, a phase or those of two hosts: a part of all (`nfslat.findings.parts.Part`)."""
 
-    begin_ns: int  # client's clock
-    end_ns: int
-    row: Phase | HostPair
+    words: str  # which operations these are
+    row: RowT
     causes: list[Diagnosis]
     verdict: Verdict
     mean: Layers  # as the verdict has it
-    slowest: Layers  # of its slowest 1 %
+    slowest: Layers  # of the slowest 1 %
     ground: Ground
-    words: str = ""  # which operations these are
+    begin_ns: int = 0  # client's clock; 0: not known
+    end_ns: int = 0
 
     @property
     def time_ms(self) -> float:
@@ -61,17 +61,17 @@ class Stretch:
         return self.verdict.largest_layer, self.verdict.cause, self.row.threads_estimate, self.verdict.outcome
 
 
-def in_runs(stretches: Sequence[Stretch]) -> list[Stretch]:
+def in_runs(stretches: Sequence[Stretch[RowT]]) -> list[Stretch[RowT]]:
     """Stretches in a row of which the same is said become one."""
     return [joined(list(same)) for _, same in itertools.groupby(stretches, key=lambda stretch: stretch.said)]
 
 
-def in_pairs(stretches: Sequence[Stretch]) -> list[Stretch]:
+def in_pairs(stretches: Sequence[Stretch[RowT]]) -> list[Stretch[RowT]]:
     """Half as many, of which each is two neighbours."""
     return [joined(stretches[at : at + 2]) for at in range(0, len(stretches), 2)]
 
 
-def joined(stretches: Sequence[Stretch]) -> Stretch:
+def joined(stretches: Sequence[Stretch[RowT]]) -> Stretch[RowT]:
     """Several as one. Raises ``IndexError`` where there are none."""
     if len(stretches) == 1:
         return stretches[0]
@@ -83,9 +83,8 @@ def joined(stretches: Sequence[Stretch]) -> Stretch:
     of_all = rows_joined([stretch.row for stretch in stretches])
     if isinstance(of_all, Phase):
         of_all = dataclasses.replace(of_all, begin=iso(begin_ns), end=iso(end_ns))
-    return Stretch(
-        begin_ns, end_ns, with_verdict(of_all, said), causes, said, mean, slowest, ground, stretches[0].words
-    )
+    of_all, words = with_verdict(of_all, said), stretches[0].words
+    return Stretch(words, of_all, causes, said, mean, slowest, ground, begin_ns, end_ns)
 
 
 def with_verdict(figures: RowT, said: Verdict) -> RowT:
@@ -113,12 +112,12 @@ def rows_joined(rows: Sequence[RowT]) -> RowT:
     )
 
 
-def mean_of(stretches: Sequence[Stretch]) -> Layers:
+def mean_of(stretches: Sequence[Stretch[RowT]]) -> Layers:
     """Mean times over the operations of all."""
     return _mean([stretch.mean for stretch in stretches], [stretch.row.ops for stretch in stretches])
 
 
-def ground_of(stretches: Sequence[Stretch]) -> Ground:
+def ground_of(stretches: Sequence[Stretch[RowT]]) -> Ground:
     """What a verdict on all of them stands on: that of the one with most of the time, and what speaks against any.
     Operations that are not shown matter where they do for half of the time."""
     ops, some = [stretch.row.ops for stretch in stretches], [stretch.ground for stretch in stretches]
@@ -139,9 +138,9 @@ def ground_of(stretches: Sequence[Stretch]) -> Ground:
     )
 
 
-def causes_of(stretches: Sequence[Stretch], mean: Layers) -> list[Diagnosis]:
+def causes_of(stretches: Sequence[Stretch[RowT]], mean: Layers) -> list[Diagnosis]:
     """What was found in any of them, ranked; `mean` is over the operations of all."""
-    having: dict[tuple[str, str], list[tuple[Stretch, Diagnosis]]] = {}
+    having: dict[tuple[str, str], list[tuple[Stretch[RowT], Diagnosis]]] = {}
     for stretch in stretches:
         for cause in stretch.causes:
             having.setdefault((cause.code, cause.layer), []).append((stretch, cause))
@@ -149,7 +148,9 @@ def causes_of(stretches: Sequence[Stretch], mean: Layers) -> list[Diagnosis]:
     return ranked((_of_all(some, time_ms, slowest_ms, mean) for some in having.values()), mean.total_ms)
 
 
-def _of_all(having: list[tuple[Stretch, Diagnosis]], time_ms: float, slowest_ms: float, mean: Layers) -> Diagnosis:
+def _of_all(
+    having: list[tuple[Stretch[RowT], Diagnosis]], time_ms: float, slowest_ms: float, mean: Layers
+) -> Diagnosis:
     """A finding, with the stretches that have it; `time_ms` and `slowest_ms` are of all stretches."""
     explained_ms = [stretch.time_ms * (1.0 if cause.share is None else cause.share) for stretch, cause in having]
     most, found = having[max(range(len(having)), key=explained_ms.__getitem__)]
@@ -182,7 +183,7 @@ def _of_all(having: list[tuple[Stretch, Diagnosis]], time_ms: float, slowest_ms:
     )
 
 
-def _time_ms(stretches: Sequence[Stretch]) -> float:
+def _time_ms(stretches: Sequence[Stretch[RowT]]) -> float:
     return sum(stretch.time_ms for stretch in stretches)
 
 

@@ -18,7 +18,7 @@ from nfslat.errors import InputError
 from nfslat.evidence.known import Known
 from nfslat.figures.audit.pair import above_the_wire, common, left_out, overlap_note, pair_notes
 from nfslat.figures.completeness import completeness
-from nfslat.figures.findings import Judged, findings_of_hangs, judge
+from nfslat.figures.findings import findings_of_hangs, judge
 from nfslat.figures.host_pairs import plain_rows, told_row
 from nfslat.figures.inflight import inflight_of
 from nfslat.figures.matched import matched_of, matched_ops, part_summaries, part_times, sums_by_operation
@@ -73,7 +73,7 @@ class Whole:
         """None."""
         self.filters = filters
         self.fates = Fates(filters)
-        self.stretches: list[Stretch] = []
+        self.stretches: list[Stretch[model.Phase]] = []
         self._windows = 0  # with matched ops
         self._sums: Sums | None = None
         self._by_op = OpSums.empty()
@@ -83,7 +83,7 @@ class Whole:
         self._audit: Rows[model.AuditNote] = {}
         self._remarks: tuple[float, list[str]] = (0.0, [])  # of the window that has most of the time
         self._pairs: dict[tuple[str, str], model.HostPair] = {}
-        self._of_pairs: dict[tuple[str, str], list[Stretch]] = {}
+        self._of_pairs: dict[tuple[str, str], list[Stretch[model.HostPair]]] = {}
 
     def add(self, pair: Pair, c: Analysis | None) -> None:
         """One more window; `c` is its analysis, where it has ops in both captures."""
@@ -117,31 +117,25 @@ class Whole:
         judged = judge(c, Known(), matched, inflight, transport)
         if judged is None:
             return
-        rows, of_pairs = pipeline.pairs_of(c, Known(), transport)
-        told = [(part.pair, part.row, part.causes, part.verdict, part.judged) for part in of_pairs]
+        rows, pairs = pipeline.pairs_of(c, Known(), transport)
         if not rows:
             (pair,) = host_pairs(c.server.ops, c.client.ops, c.matched).pairs
             plain = plain_rows(c, [pair], np.zeros(len(c.matched), dtype=np.int64))
             rows = [told_row(plain[0], pair, c, inflight, judged.verdict)]
-            told = [(pair, rows[0], judged.causes, judged.verdict, judged)]
+            pairs = [judged.part(rows[0], pair.words)]
         for row in rows:
             ends = row.client, row.server
             self._pairs[ends] = rows_joined([self._pairs[ends], row]) if ends in self._pairs else row
-        for pair, row, causes, said, own in told:
-            if own is not None:
-                kept = self._of_pairs.setdefault((pair.client, pair.server), [])
-                kept.append(_stretch(own, row, causes, said, when_ns, pair.words))
-                kept[:] = in_pairs(kept) if len(kept) > _MOST_OF_PAIR else kept
+        for part in pairs:
+            kept = self._of_pairs.setdefault((part.row.client, part.row.server), [])
+            kept.append(dataclasses.replace(part, begin_ns=when_ns[0], end_ns=when_ns[1]))
+            kept[:] = in_pairs(kept) if len(kept) > _MOST_OF_PAIR else kept
         phases = pipeline.phases_of(c, Known())
-        if any(phase.row.ops < _OPS_OF_PHASE for phase in phases):
-            phases = []
+        if not phases or any(phase.row.ops < _OPS_OF_PHASE for phase in phases):
+            phases = [judged.part(phase_row(c, c, Span(None, None, 0), judged.verdict, inflight), "")]
         for phase in phases:
-            when = phase.span.begin_ns or when_ns[0], phase.span.end_ns or when_ns[1]
-            if phase.judged is not None:
-                self.stretches.append(_stretch(phase.judged, phase.row, phase.causes, phase.verdict, when))
-        if not phases:
-            of_all = phase_row(c, c, Span(None, None, 0), judged.verdict, inflight)
-            self.stretches.append(_stretch(judged, of_all, judged.causes, judged.verdict, when_ns))
+            begin_ns, end_ns = phase.begin_ns or when_ns[0], phase.end_ns or when_ns[1]
+            self.stretches.append(dataclasses.replace(phase, begin_ns=begin_ns, end_ns=end_ns))
         if len(self.stretches) > _MOST_STRETCHES:
             self.stretches = in_pairs(self.stretches)
 
@@ -252,9 +246,9 @@ class Whole:
             return causes, said, [], rows
         phases = _as_phases(runs)
         causes, said = lead_by_parts(phases, whole) or (causes, said)
-        return causes, said, [run.row for run in phases if isinstance(run.row, model.Phase)], rows
+        return causes, said, [phase.row for phase in phases], rows
 
-    def _rows_of_pairs(self) -> tuple[list[model.HostPair], list[Stretch]]:
+    def _rows_of_pairs(self) -> tuple[list[model.HostPair], list[Stretch[model.HostPair]]]:
         """A row for each pair of hosts, and what is said of those that have enough ops; nothing where there is one."""
         if len(self._pairs) < 2:
             return [], []
@@ -295,19 +289,7 @@ class Whole:
         )
 
 
-def _stretch(
-    judged: Judged,
-    row: model.Phase | model.HostPair,
-    causes: list[Diagnosis],
-    said: model.Verdict,
-    when_ns: tuple[int, int],
-    words: str = "",
-) -> Stretch:
-    slowest = judged.facts.slowest or judged.mean
-    return Stretch(*when_ns, row, causes, said, judged.mean, slowest, judged.ground, words)
-
-
-def _as_phases(runs: Sequence[Stretch]) -> list[Stretch]:
+def _as_phases(runs: Sequence[Stretch[model.Phase]]) -> list[Stretch[model.Phase]]:
     """With their share of all the time, and when they were."""
     whole_ms = max(sum(run.row.ops * run.row.client_ms for run in runs), 1e-9)
     phases = []

@@ -30,16 +30,16 @@ def _cause(code: str, share: float | None, confidence: str = "certain", slowest:
     return Diagnosis(code, "server", "warning", share, slowest, confidence, f"{code} is so", _Shown(), None)
 
 
-def _stretch(number: int, ops: int, *causes: Diagnosis, ms: float = 10.0, slowest_ms: float = 50.0) -> Stretch:
+def _stretch(number: int, ops: int, *causes: Diagnosis, ms: float = 10.0, slowest_ms: float = 50.0) -> Stretch[Phase]:
     mean, slowest = Layers(0.9 * ms, 0.1 * ms), Layers(slowest_ms, 0.0)
     ground = Ground(ops, 1.0, "", 0, clock_fits=True)
     said = verdict(mean, slowest, ground, causes)
     figures = Phase("", "", ops, 0.0, ms, 0.9 * ms, 0.1 * ms, None, None, None, "", "no-fault", None)
     when = number * S, (number + 1) * S
-    return Stretch(*when, with_verdict(figures, said), list(causes), said, mean, slowest, ground)
+    return Stretch("", with_verdict(figures, said), list(causes), said, mean, slowest, ground, *when)
 
 
-def _causes(*stretches: Stretch) -> list[Diagnosis]:
+def _causes(*stretches: Stretch[Phase]) -> list[Diagnosis]:
     return causes_of(stretches, mean_of(stretches))
 
 
