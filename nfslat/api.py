@@ -635,7 +635,6 @@ def _needs_all(options: Options) -> bool:
         options.filters.by_time,
         options.filters.all_programs,
         options.by,
-        options.interval_s,
         options.what_if,
         options.sessions,
         options.evidence or given != Known(),
@@ -667,6 +666,7 @@ def _in_stretches(more: TooManyOpsError, work: Workspace, options: Options, sink
             each=each,
             slowest=options.slowest,
             filters=options.filters,
+            interval_s=options.interval_s,
         )
     work.close_progress()
     return InStretches(made, options, are_written=bool(sinks))

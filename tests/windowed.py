@@ -30,6 +30,7 @@ def windowed(
     sinks: Sequence[Sink] = (),
     slowest: int = 20,
     filters: Filters | None = None,
+    interval_s: float | None = None,
 ) -> model.Report:
     """Stretches of so many seconds, joined until they hold `least_ops`."""
 
@@ -52,4 +53,5 @@ def windowed(
             each=each,
             slowest=slowest,
             filters=filters,
+            interval_s=interval_s,
         )

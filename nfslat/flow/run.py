@@ -38,6 +38,7 @@ def correlate(
     each: Callable[[Analysis], None] = lambda _: None,
     slowest: int = 20,
     filters: Filters | None = None,
+    interval_s: float | None = None,
 ) -> model.Report:
     """The report on two captures that were taken at the same time, the server's `blocks` and the client's; each stretch
     is handed on as it is analysed, and so many of the `slowest` ops are told one by one. `again` reads a capture once
@@ -54,6 +55,7 @@ def correlate(
         each=each,
         slowest=slowest,
         filters=filters,
+        interval_s=interval_s,
     )
     try:
         return read(*blocks, may_swap=may_swap, progress=progress)
@@ -78,13 +80,14 @@ def _read(
     each: Callable[[Analysis], None],
     slowest: int,
     filters: Filters | None,
+    interval_s: float | None,
 ) -> model.Report:
     read = of_server.bytes + of_client.bytes
     slow = SlowOps(slowest, has_frames=all(len(side.source.files) == 1 for side in (of_server, of_client)))
     try:
         server = Counted(of_server, "server", tool.srt, filters=filters)
         client = Counted(of_client, "client", tool.srt, filters=filters, least_ops=stretch_ops)
-        gaps, whole = {"server": server.gaps, "client": client.gaps}, Whole(filters or Filters())
+        gaps, whole = {"server": server.gaps, "client": client.gaps}, Whole(filters or Filters(), interval_s)
         for pair in pairs(server, client, tool.srt, may_swap=may_swap, filters=filters):
             if pair.found is not None and pair.found.moved_ns:
                 raise InputError(

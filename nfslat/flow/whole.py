@@ -21,7 +21,8 @@ from nfslat.figures.completeness import completeness
 from nfslat.figures.findings import findings_of_hangs, judge
 from nfslat.figures.host_pairs import plain_rows, told_row
 from nfslat.figures.inflight import inflight_of
-from nfslat.figures.matched import matched_of, matched_ops, part_summaries, part_times, sums_by_operation
+from nfslat.figures.intervals import intervals_from, sums_by_time
+from nfslat.figures.matched import begins_ns, matched_of, matched_ops, part_summaries, part_times, sums_by_operation
 from nfslat.figures.objectives import Slo, objectives_of
 from nfslat.figures.phases import Span, phase_row
 from nfslat.figures.report import Said, Sums, report_of
@@ -69,9 +70,12 @@ _OPS_OF_PHASE = 1000  # of a window: a part with fewer is not judged by itself
 class Whole:
     """All windows so far."""
 
-    def __init__(self, filters: Filters) -> None:
-        """None."""
+    def __init__(self, filters: Filters, interval_s: float | None) -> None:
+        """None; ops are told by intervals of time, if that is asked for."""
         self.filters = filters
+        self._interval_s = interval_s
+        self._by_time = OpSums.empty()
+        self._first_ns: int | None = None
         self.fates = Fates(filters)
         self.stretches: list[Stretch[model.Phase]] = []
         self._windows = 0  # with matched ops
@@ -103,6 +107,9 @@ class Whole:
         self._by_op += by_op
         self._parts = parts if self._parts is None else self._parts + parts
         self._slowest = self._slowest.with_ops(c)
+        if self._interval_s is not None:
+            self._first_ns = int(begins_ns(c).min()) if self._first_ns is None else self._first_ns
+            self._by_time += sums_by_time(c, self._interval_s, self._first_ns).as_sketches()
         notes = (note for note in pair_notes(c) if note.code not in _OF_A_PAIR)
         self._audit = added_rows(self._audit, rows_by(notes, "count", "code"))
         if took_ns > self._remarks[0]:
@@ -166,7 +173,8 @@ class Whole:
         overlap, uncommon = self._overlap(captures, sums, matched)
         audit = [*overlap, *(dataclasses.replace(one.row, count=int(one.total)) for one in self._audit.values())]
         audit.sort(key=lambda note: note.severity != "warning")
-        return report_of(
+        by_time = self._interval_s and intervals_from(self._by_time, self._interval_s, self._first_ns or 0)
+        made = report_of(
             tool,
             self.filters,
             captures,
@@ -184,6 +192,7 @@ class Whole:
                 pairs=pairs,
             ),
         )
+        return dataclasses.replace(made, intervals=by_time or None)
 
     def _matched(self, captures: Mapping[str, CaptureTally], sums: Sums, total: OpFigures) -> model.MatchedOps:
         shown = {name: tally.shown for name, tally in captures.items()}

@@ -400,6 +400,19 @@ def test_an_address_that_one_side_has(tmp_path: Path, seconds: float) -> None:
     assert found.unmatched == whole.unmatched
 
 
+@pytest.mark.parametrize("seconds", [1.0, 60.0])
+def test_intervals_are_those_of_the_whole(seconds: float) -> None:
+    """--interval: as many operations in each, of each kind, with the means and bytes of all."""
+    whole = api.correlate(SERVER, CLIENT, interval_s=0.5).figures.intervals
+    found = windowed(SERVER, CLIENT, seconds, interval_s=0.5).intervals
+    assert whole is not None
+    assert found is not None
+    for one, other in zip(whole.rows, found.rows, strict=True):
+        for name in ("begin", "begin_s", "op", "ops", "bytes", "retrans", "client_ms"):
+            assert getattr(other, name) == getattr(one, name), name
+        assert (other.client_p99_ms or 0.0) == pytest.approx(one.client_p99_ms or 0.0, rel=RELATIVE_ERROR)
+
+
 def test_filters_that_leave_nothing() -> None:
     """It is said as of a run at once."""
     with pytest.raises(InputError, match="no op is left by the filters"):
