@@ -645,29 +645,27 @@ def _needs_all(options: Options) -> bool:
 
 def _in_stretches(more: TooManyOpsError, work: Workspace, options: Options, sinks: Sequence[Sink]) -> InStretches:
     from nfslat.decode import native
+    from nfslat.flow.run import Asked as AskedOfStretches
     from nfslat.flow.run import correlate as stretches_of
-
-    tool = model.Tool(__version__, native.NAME, options.command, options.srt)
 
     def each(c: Analysis) -> None:
         for sink in sinks:
             sink.add(c)
 
+    asked = AskedOfStretches(
+        tool=model.Tool(__version__, native.NAME, options.command, options.srt),
+        may_swap=options.may_swap,
+        slo=options.slo,
+        progress=work.progress,
+        each=each,
+        slowest=options.slowest,
+        filters=options.filters,
+        interval_s=options.interval_s,
+    )
     with contextlib.ExitStack() as stack:
         for sink in sinks:
             stack.callback(sink.end)  # whatever happens, before its stream is closed
-        made = stretches_of(
-            more.blocks,
-            more.again,
-            tool,
-            may_swap=options.may_swap,
-            slo=options.slo,
-            progress=work.progress,
-            each=each,
-            slowest=options.slowest,
-            filters=options.filters,
-            interval_s=options.interval_s,
-        )
+        made = stretches_of(more.blocks, more.again, asked)
     work.close_progress()
     return InStretches(made, options, are_written=bool(sinks))
 

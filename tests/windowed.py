@@ -13,7 +13,7 @@ from nfslat.decode.windows import Windows
 from nfslat.decode.workspace import open_workspace
 from nfslat.export.by_window import Sink
 from nfslat.figures.objectives import parse_slo
-from nfslat.flow.run import correlate
+from nfslat.flow.run import Asked, correlate
 from nfslat.model.units import NS_PER_S
 from nfslat.results import Analysis
 from nfslat.select import Filters
@@ -43,15 +43,14 @@ def windowed(
         def blocks_of(source: Source) -> Windows:
             return Windows(source, work.engine.tools, round(seconds * NS_PER_S))
 
-        return correlate(
-            (blocks_of(work.sources[0]), blocks_of(work.sources[1])),
-            blocks_of,
-            model.Tool(__version__, NAME, "nfslat", "nfslat"),
+        asked = Asked(
+            tool=model.Tool(__version__, NAME, "nfslat", "nfslat"),
             may_swap=may_swap,
             stretch_ops=least_ops,
             slo=tuple(map(parse_slo, slo)),
             each=each,
             slowest=slowest,
-            filters=filters,
+            filters=filters or Filters(),
             interval_s=interval_s,
         )
+        return correlate((blocks_of(work.sources[0]), blocks_of(work.sources[1])), blocks_of, asked)

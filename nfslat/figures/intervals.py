@@ -13,7 +13,7 @@ from nfslat.errors import UsageError
 from nfslat.figures.matched import begins_ns
 from nfslat.model.blocks import distinct
 from nfslat.model.protocol import NFS, NULL, program_name
-from nfslat.model.tables import I16
+from nfslat.model.tables import I16, I64
 from nfslat.model.units import NS_PER_S, iso, to_ms, to_s
 from nfslat.results import Analysis
 from nfslat.select import op_labels
@@ -47,7 +47,7 @@ def sums_by_time(c: Analysis, seconds: float, first_ns: int) -> OpSums:
     names, of_op = _operations(c)
     intervals = int(interval.max()) + 1
     _refuse_too_many(intervals, seconds, intervals, len(names))
-    number = interval * len(names) + of_op
+    number: I64 = np.asarray(interval * len(names) + of_op, dtype=np.int64)
     cells = distinct(number, intervals * len(names))
     place = np.zeros(intervals * len(names), dtype=np.int32)
     place[cells] = np.arange(len(cells), dtype=np.int32)

@@ -34,21 +34,13 @@ _NOT_YET: I64 = np.zeros(0, dtype=np.int64)  # gaps are known when all was read
 class Counted(Gapped):
     """An iterator over the windows of one capture, which counts what is in them."""
 
-    def __init__(
-        self,
-        windows: Windows | Blocks,
-        role: str,
-        srt: str,
-        *,
-        filters: Filters | None = None,
-        least_ops: int = 0,
-    ) -> None:
+    def __init__(self, windows: Windows | Blocks, role: str, srt: str, filters: Filters, least_ops: int = 0) -> None:
         """`role`: server or client; windows are joined until they hold `least_ops`."""
         super().__init__(windows, least_calls=_SOON)
         self.tally: CaptureTally | None = None  # None: nothing was read
         self.outcomes = OutcomeTally.empty()
         self.selected = 0  # ops that an NFS client called, and that filters leave
-        self._role, self._srt, self._filters = role, srt, filters or Filters()
+        self._role, self._srt, self._filters = role, srt, filters
         self._has_one_clock = False
         self._gaps = Gaps(_ALL)
         self._least_ops = least_ops

@@ -196,14 +196,20 @@ class Whole:
 
     def _matched(self, captures: Mapping[str, CaptureTally], sums: Sums, total: OpFigures) -> model.MatchedOps:
         shown = {name: tally.shown for name, tally in captures.items()}
-        # A window knows of few calls by gaps; all of them were counted of the whole capture.
-        share = completeness(total.count, self.fates.untimed, self.fates.alone, shown, dict.fromkeys(SIDES))
+        # A window knows of few calls by gaps, and the gaps of a whole capture say nothing of messages that are hidden.
+        known: tuple[dict[str, int | None], ...] = (
+            {name: tally.ops for name, tally in sums.unseen.items()},
+            dict.fromkeys(SIDES),
+        )
+        fates = self.fates
+        shares = [completeness(total.count, fates.untimed, fates.alone, shown, counted) for counted in known]
+        share = min(shares, key=lambda found: found.share)
         tail = self._slowest.row(total.one_way_error_ms)
         of_sample = self._slowest.ops / tail.count  # which those that are kept are
         tail = dataclasses.replace(
             tail, count=self._slowest.ops, negative_network=round(tail.negative_network * of_sample)
         )
-        found = matched_of(self._by_op, self.fates.untimed, self.fates.unmatched, share, tail)
+        found = matched_of(self._by_op, fates.untimed, fates.unmatched, share, tail)
         if (parts := self._parts) is None or sums.clock is None:
             return found
         error_ms = None if total.one_way_error_ms is None else to_ms(sums.clock.worst_error_ns)
