@@ -221,20 +221,22 @@ def _pair(
     end_ns, ran_ns = window_ns[1], _ran_ns(client, -later_ns)
     left = _dropped(server, ran_ns, filters)
     own, other = client.joined(), server.joined()
+    client.held, server.held = [], []  # each table goes as soon as it is parted
     first = _matching(other, own)
     comes = (first.unmatched.client != Miss.MATCHED) & (own.ops.t3 >= end_ns - _LATE_NS) & (not server.is_over)
     own, later = parted(own, ~comes, end_ns)
+    client.held = [later]
     until_ns = end_ns - later_ns
     fates = first.unmatched.server
     # What the server did for others takes its threads, too.
     goes = (fates == Miss.MATCHED) | ((fates == Miss.CONNECTION_UNMATCHED) & (other.ops.t3 < until_ns))
     now, rest = parted(other, goes, until_ns)
+    del other
     vain = (rest.ops.t3 < until_ns - _HELD_NS) | client.is_over
     left.append(Lone.of(rest.ops, ran_ns, filters, vain))
     server.held = [parted(rest, ~vain)[0] if vain.any() else rest]
-    client.held = [later]
     is_met, found = len(first.matched) > 0, None
-    del other, rest, first, fates  # to compare takes memory
+    del rest, first, fates  # to compare takes memory
     if is_met:
         sides = [_side(reader, one) for reader, one in ((server, now), (client, own))]
         found = pipeline.compare(*sides, filters=filters, srt=srt, may_swap=may_swap)
