@@ -102,7 +102,8 @@ class Whole:
         self._sums = sums if self._sums is None else self._sums + sums
         if not len(c.matched):
             return
-        by_op, parts, took_ns = sums_by_operation(c), part_times(c), float(c.client_srt_ns.sum())
+        by_op, took_ns = sums_by_operation(c), float(c.client_srt_ns.sum())
+        parts = part_times(c).as_sketches()  # of all ops together: of so many no percentile would be exact
         self._judge(c, matched_ops(c, brief=True, sums=by_op), sums, (pair.begin_ns, pair.end_ns))
         self._by_op += by_op
         self._parts = parts if self._parts is None else self._parts + parts

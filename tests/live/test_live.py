@@ -49,7 +49,7 @@ def _sums(server: Path, client: Path, seconds: float) -> tuple[int, int, int]:
     return (
         sum(len(one.client.ops) for one in found),
         sum(map(len, matched)),
-        sum(int(one.unmatched.sum()) for one in found),
+        sum(int(one.lone.by_conn.sum()) for one in found),
     )
 
 
