@@ -551,7 +551,7 @@ class InStretches(Report):
     """What two captures say that have more operations than are judged as a whole: the report, and no single ops."""
 
     def __init__(self, made: model.Report, options: Options, *, are_written: bool = False) -> None:
-        """Of what `nfslat.windows.run` made; `are_written`: rows of single ops were as they came."""
+        """Of what `nfslat.flow.run` made; `are_written`: rows of single ops were as they came."""
         self._made = made
         self._are_written = are_written
         self._options = options
@@ -650,7 +650,6 @@ def _needs_all(options: Options) -> bool:
         options.filters.by_time,
         options.filters.all_programs,
         options.by,
-        options.interval_s,
         options.what_if,
         options.sessions,
         options.evidence or given != Known(),
@@ -661,28 +660,27 @@ def _needs_all(options: Options) -> bool:
 
 def _in_stretches(more: TooManyOpsError, work: Workspace, options: Options, sinks: Sequence[Sink]) -> InStretches:
     from nfslat.decode import native
-    from nfslat.windows.run import correlate as stretches_of
-
-    tool = model.Tool(__version__, native.NAME, options.command, options.srt)
+    from nfslat.flow.run import Asked as AskedOfStretches
+    from nfslat.flow.run import correlate as stretches_of
 
     def each(c: Analysis) -> None:
         for sink in sinks:
             sink.add(c)
 
+    asked = AskedOfStretches(
+        tool=model.Tool(__version__, native.NAME, options.command, options.srt),
+        may_swap=options.may_swap,
+        slo=options.slo,
+        progress=work.progress,
+        each=each,
+        slowest=options.slowest,
+        filters=options.filters,
+        interval_s=options.interval_s,
+    )
     with contextlib.ExitStack() as stack:
         for sink in sinks:
             stack.callback(sink.end)  # whatever happens, before its stream is closed
-        made = stretches_of(
-            more.blocks,
-            more.again,
-            tool,
-            may_swap=options.may_swap,
-            slo=options.slo,
-            progress=work.progress,
-            each=each,
-            slowest=options.slowest,
-            filters=options.filters,
-        )
+        made = stretches_of(more.blocks, more.again, asked)
     work.close_progress()
     return InStretches(made, options, are_written=bool(sinks))
 

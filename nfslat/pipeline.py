@@ -39,6 +39,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -101,11 +102,11 @@ if TYPE_CHECKING:
     from nfslat.answer.pictures import Alone, Pictures
     from nfslat.answer.pivots import Intervals, Pivot
     from nfslat.evidence.known import Known
-    from nfslat.figures.host_pairs import PairTold
     from nfslat.figures.objectives import Slo
     from nfslat.figures.pair_sides import PairSides, SplitServers
-    from nfslat.figures.phases import Span, Told
+    from nfslat.figures.phases import Span
     from nfslat.figures.whatif import Asked
+    from nfslat.findings.stretches import Stretch
     from nfslat.names.paths import Paths
 
 _MOST_CLOCKS = 256  # pairs of hosts whose clocks are sought
@@ -409,88 +410,69 @@ def report(
     """
     from nfslat.figures.audit.late import late_notes
     from nfslat.figures.audit.pair import pair_notes, remarks
-    from nfslat.figures.captures import capture_of, raw_rows, selection_of
     from nfslat.figures.findings import contradictions, findings_of_hangs, judge
     from nfslat.figures.inferred import inferred_of
     from nfslat.figures.inflight import inflight_of
-    from nfslat.figures.matched import matched_ops
-    from nfslat.figures.notes import notes_of
+    from nfslat.figures.matched import matched_ops, sums_by_operation
     from nfslat.figures.objectives import objectives_of
+    from nfslat.figures.report import Said, Sums, report_of
     from nfslat.figures.stack import stack
+    from nfslat.figures.ticks import objective_error_ms
     from nfslat.figures.whatif import in_effect, what_if
-    from nfslat.findings.capture import capture_findings
-    from nfslat.findings.clock import clock_findings
     from nfslat.findings.parts import lead_by_parts
-    from nfslat.tally.charges import ChargeTally
-    from nfslat.tally.clock import ClockTally
-    from nfslat.tally.hangs import HangTally
-    from nfslat.tally.outcomes import OutcomeTally
-    from nfslat.tally.transport import TransportTally
-    from nfslat.tally.unanswered import UnansweredTally
-    from nfslat.tally.unseen import UnseenTally
+    from nfslat.tally.captures import CaptureTally
 
     sides = c.measured
     inflight = inflight_of(c, brief=brief)
     with at_once(len(sides), len(c.client.ops)) as pool:
-        raw = {} if brief else {name: pool.submit(raw_rows, side, tool.srt, name) for name, side in sides.items()}
-        later = pool.submit(matched_ops, c, brief=brief)
-        hidden = {name: UnseenTally(c.unseen[name]).rows() for name in sides}
-        captures = {name: capture_of(side, c.missing_calls[name], hidden[name]) for name, side in sides.items()}
-        said = () if brief else remarks(c, application_known=bool(known.app_ms))
-        matched = later.result()
-        one = next(iter(sides.values())) if c.inferred is not None else None
-        audit, clock = (late_notes(c), None) if one else (pair_notes(c), ClockTally.of(c.clock).rows())
-        transport = None if one else TransportTally.of(c).rows()
-        hangs, layers = HangTally.of(one or c, filters).rows(), stack(known, c)
-        waits = UnansweredTally.of(one or c, filters).rows()
-        hanging = findings_of_hangs(hangs, waits, c.client_srt_ns)
-        objectives = objectives_of(c, known, slo, waits or ())
-        judged = judge(c, known, matched, inflight, transport, hanging, objectives)
-        causes, verdict, facts = (judged.causes, judged.verdict, judged.facts) if judged else ([], None, None)
-        of_clock = [] if clock is None else clock_findings(clock)
-        of_hosts, pairs = pairs_of(c, known, transport)
-        phases = phases_of(c, known, borders)
-        if judged is not None:
-            whole = judged.whole(inflight)
-            of_parts = lead_by_parts(pairs, whole, of_hosts=True)
-            if of_parts is not None:
-                phases = []  # of all pairs together: another mix of hosts is no other state of any
-            causes, verdict = of_parts or lead_by_parts(phases, whole) or (causes, verdict)
-        now = None if facts is None else in_effect(c, known, facts, causes, sessions=sessions)
-        replays, unanswered = what_if(c, asked, now)
-        return model.Report(
-            schema=model.SCHEMA,
-            nfslat=tool,
-            captures=captures,
-            raw={name: made.result() for name, made in raw.items()},
-            selection=selection_of(sides, filters),
-            notes=notes_of(audit, of_clock, unanswered, said, layers.notes, contradictions(known, inflight.server)),
-            matched=matched,
-            clock=clock,
-            audit=audit,
-            transport=transport,
-            hangs=hangs,
-            unanswered=waits,
-            charges=[] if brief else ChargeTally.of(c).rows(),
-            inflight=inflight,
-            called={} if brief else _called(sides, filters),
-            outcomes=None if brief else OutcomeTally.of(sides, c.client, c.tried_again, c.recoveries).rows(),
-            what_if=replays,
-            evidence=list(evidence),
-            stack=layers.rows,
-            findings=[
-                *(one.as_finding() for one in (*causes, *hanging)),
-                *capture_findings(captures, audit),
-                *of_clock,
-            ],
-            verdict=verdict,
-            phases=[one.row for one in phases],
-            pairs=of_hosts,
-            inferred=inferred_of(c),
-        )
+        definition = None if brief else tool.srt
+        counted = {
+            name: pool.submit(CaptureTally.of, side, c.missing_calls[name], name, definition)
+            for name, side in sides.items()
+        }
+        by_op = pool.submit(sums_by_operation, c)
+        remarked = () if brief else remarks(c, application_known=bool(known.app_ms))
+        sums, layers = Sums.of(c, filters, brief=brief), stack(known, c)
+        matched = matched_ops(c, brief=brief, sums=by_op.result())
+        captures = {name: tally.result() for name, tally in counted.items()}
+    transport = None if sums.transport is None else sums.transport.rows()
+    waits, hidden = sums.unanswered.rows(), max(tally.share for tally in sums.unseen.values())
+    answered_ms = float(to_ms(c.client_srt_ns.mean())) if len(c.matched) else 0.0
+    hanging = findings_of_hangs(sums.hangs.rows(), waits, len(c.matched), answered_ms)
+    off_ms = partial(objective_error_ms, c)
+    objectives = objectives_of(by_op.result(), known, slo, hidden_share=hidden, unanswered=waits or (), off_ms=off_ms)
+    judged = judge(c, known, matched, inflight, transport, hanging, objectives)
+    causes, verdict, facts = (judged.causes, judged.verdict, judged.facts) if judged else ([], None, None)
+    of_hosts, pairs = pairs_of(c, known, transport)
+    phases = phases_of(c, known, borders)
+    if judged is not None:
+        whole = judged.whole(inflight)
+        of_parts = lead_by_parts(pairs, whole, of_hosts=True)
+        if of_parts is not None:
+            phases = []  # of all pairs together: another mix of hosts is no other state of any
+        causes, verdict = of_parts or lead_by_parts(phases, whole) or (causes, verdict)
+    now = None if facts is None else in_effect(c, known, facts, causes, sessions=sessions)
+    replays, unanswered = what_if(c, asked, now)
+    said = Said(
+        causes=causes,
+        hanging=hanging,
+        verdict=verdict,
+        audit=pair_notes(c) if c.inferred is None else late_notes(c),
+        notes=(unanswered, remarked, layers.notes, contradictions(known, inflight.server)),
+        stack=layers.rows,
+        phases=[phase.row for phase in phases],
+        pairs=of_hosts,
+    )
+    return dataclasses.replace(
+        report_of(tool, filters, captures, sums, matched, inflight, said),
+        called={} if brief else _called(sides, filters),
+        what_if=replays,
+        evidence=list(evidence),
+        inferred=inferred_of(c),
+    )
 
 
-def phases_of(c: Analysis, known: Known, borders: Sequence[int] | None = None) -> list[Told]:
+def phases_of(c: Analysis, known: Known, borders: Sequence[int] | None = None) -> list[Stretch[model.Phase]]:
     """What is said of each stretch of time in which the hosts are in one state; nothing where there is only one.
 
     Means that somebody gave are of the whole, and are left out.
@@ -500,7 +482,7 @@ def phases_of(c: Analysis, known: Known, borders: Sequence[int] | None = None) -
     from nfslat.figures.phases import spans_of
 
     whole, spans = c.inflight.load, spans_of(c, borders)
-    phases: list[Told | None] = []
+    phases: list[Stretch[model.Phase] | None] = []
     threads = []
     for span in spans:
         part = _inside(c, span)
@@ -517,13 +499,13 @@ def _inside(c: Analysis, span: Span) -> Analysis:
     return part if len(part.matched) else within(c, span.begin_ns, span.end_ns)
 
 
-def _phase(c: Analysis, part: Analysis, span: Span, load: ServerLoad, known: Known) -> Told | None:
+def _phase(c: Analysis, part: Analysis, span: Span, load: ServerLoad, known: Known) -> Stretch[model.Phase] | None:
     """What is said of `part`, a phase of `c`; `load` is what its server's threads had to do."""
     from nfslat.evidence.known import Known
     from nfslat.figures.findings import judge
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
-    from nfslat.figures.phases import Told, phase_row
+    from nfslat.figures.phases import phase_row
 
     if load is not part.inflight.load:
         part = dataclasses.replace(part, inflight=part.inflight._replace(load=load))
@@ -533,19 +515,19 @@ def _phase(c: Analysis, part: Analysis, span: Span, load: ServerLoad, known: Kno
     if judged is None:
         return None
     row = phase_row(c, part, span, judged.verdict, inflight)
-    return Told(span, row, judged.causes, judged.verdict, judged)
+    return judged.part(row, span.words, ns=(span.begin_ns, span.end_ns))
 
 
 def pairs_of(
     c: Analysis, known: Known, transport: list[model.Transport] | None
-) -> tuple[list[model.HostPair], list[PairTold]]:
+) -> tuple[list[model.HostPair], list[Stretch[model.HostPair]]]:
     """A row for each pair of hosts, and what is said of those that have enough ops; nothing where there is only one."""
     pairs = host_pairs(c.server.ops, c.client.ops, c.matched)
     if len(pairs.pairs) < 2:
         return [], []
     from nfslat.evidence.known import Known
     from nfslat.figures.findings import judge
-    from nfslat.figures.host_pairs import FEW, MOST, PairTold, numbers_of, plain_rows, told_row, ways_by_hosts
+    from nfslat.figures.host_pairs import FEW, MOST, numbers_of, plain_rows, told_row, ways_by_hosts
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
     from nfslat.figures.pair_sides import SplitServers, SplitSides
@@ -572,7 +554,7 @@ def pairs_of(
         whole = judged.whole(inflight)
         causes, verdict = lead_by_parts(phases_of(one, hosts), whole) or (judged.causes, judged.verdict)
         rows[at] = told_row(rows[at], pair, one, inflight, verdict)
-        told.append(PairTold(pair, rows[at], causes, verdict, judged, one.clock))
+        told.append(judged.part(rows[at], pair.words, (causes, verdict)))
     return sorted(rows, key=lambda row: -row.time_share), told
 
 
@@ -640,6 +622,7 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
     from nfslat.figures.findings import findings_of_hangs, findings_of_one
     from nfslat.figures.inflight import inflight_of_one
     from nfslat.findings.verdict import verdict_of_hang
+    from nfslat.tally.captures import CaptureTally
     from nfslat.tally.hangs import HangTally
     from nfslat.tally.outcomes import OutcomeTally
     from nfslat.tally.unanswered import UnansweredTally
@@ -648,18 +631,21 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
     missing, hangs = missing_calls(side.decoded), HangTally.of(side, filters).rows()
     unanswered = UnansweredTally.of(side, filters).rows()
     forward = side.forward
-    hanging = findings_of_hangs(hangs, unanswered, side.ops.t3[forward] - side.ops.t0[forward])
+    srt_ns = (side.ops.t3 - side.ops.t0)[forward]
+    answered_ms = float(to_ms(srt_ns.mean())) if len(srt_ns) else 0.0
+    hanging = findings_of_hangs(hangs, unanswered, len(srt_ns), answered_ms)
     at_server = at_client = one_side(side, missing)._replace(waiting=in_flight_at_end(side))
     if len(rows := np.flatnonzero(side.forward).astype(np.int32)):
         servers = host_pairs(side.ops, side.ops, Matched(rows, rows)).servers
         at_server = _at_first(at_server, [(one,) for one in servers], at_server.compared)
     tried, recovered = _put_off(side, side.forward)
+    tally = CaptureTally.of(side, missing, "client", tool.srt)
     return model.Report(
         schema=model.SCHEMA,
         nfslat=tool,
-        captures={"capture": capture_of(side, missing, UnseenTally(_unseen_of_one(side, missing)).rows())},
-        raw={"capture": raw_rows(side, tool.srt, "client")},
-        selection=selection_of({"capture": side}, filters),
+        captures={"capture": capture_of(tally, UnseenTally(_unseen_of_one(side, missing)).rows())},
+        raw={"capture": raw_rows(tally)},
+        selection=selection_of({"capture": tally}, filters),
         notes=[f"nothing is inferred of the other host: {why_alone}"] if why_alone else [],
         hangs=hangs,
         unanswered=unanswered,

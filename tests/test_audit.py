@@ -25,6 +25,7 @@ from nfslat.figures.audit.capture import capture_notes
 from nfslat.figures.audit.pair import pair_notes
 from nfslat.pipeline import analyse, correlate
 from nfslat.select import Filters
+from nfslat.tally.captures import CaptureTally
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -789,7 +790,7 @@ def test_notes_on_real_captures(path: Path, decoder: Decoder, engine: str) -> No
     """Each note counts something, is one sentence or a few, has its severity, and comes once, the warnings first. Only
     those captures of the lab that miss much have a warning, and each only one."""
     side = decoder.side(engine, path)
-    notes = capture_notes(side, missing_calls(side.decoded))
+    notes = capture_notes(CaptureTally.of(side, missing_calls(side.decoded), "client", None))
     assert len({note.code for note in notes}) == len(notes)
     for note in notes:
         assert note.count > 0

@@ -27,6 +27,7 @@ from nfslat.model.tables import I64, Matched
 from nfslat.pipeline import analyse, correlate
 from nfslat.results import Analysis
 from nfslat.select import Filters
+from nfslat.tally.captures import CaptureTally
 from nfslat.wire.charges import rate
 from nfslat.wire.charges.analysis import NET, Charged, charge
 from nfslat.wire.charges.claims import WAITS, Claims, Pair, charged, exclusive, overlapping
@@ -532,7 +533,7 @@ def test_rows_that_are_not_kept_are_told(tmp_path: Path) -> None:
     details = replace(side.decoded.details, pauses_dropped=1, blocked_dropped=20, loads_dropped=300)
     cut = replace(side, decoded=replace(side.decoded, details=details))
     gaps = np.zeros(len(side.ops.connections), dtype=np.int64)
-    notes = [{one.code: one for one in capture_notes(of, gaps)} for of in (side, cut)]
+    notes = [{one.code: one for one in capture_notes(CaptureTally.of(of, gaps, "client", None))} for of in (side, cut)]
     (code_of,) = notes[1].keys() - notes[0].keys()
     assert (code_of, notes[1][code_of].severity, notes[1][code_of].count) == ("capture-stalls-dropped", "warning", 321)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nfslat.answer.words import complete, missing_ops
-from nfslat.figures import completeness
+from nfslat.figures.completeness import completeness
 
 _some = st.integers(0, 500)
 
@@ -19,16 +19,11 @@ def _found(
     matched: int, alone: dict[str, int], hidden: dict[str, float], counted: dict[str, int | None], *, untimed: int = 0
 ) -> Any:
     """Completeness of two captures, of which so much is known."""
-    sides = {name: SimpleNamespace(name=name) for name in ("server", "client")}
-    c = SimpleNamespace(
-        matched=range(matched), untimed=untimed, missing_calls=dict.fromkeys(sides), **sides,
-        unseen={name: None if ops is None else SimpleNamespace(ops=ops) for name, ops in counted.items()},
-    )  # fmt: skip
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(completeness, "_alone", lambda _, name: alone[name])
-        patched.setattr(completeness, "_hidden", lambda side, *_: hidden[side.name])
-        patched.setattr(completeness, "share_again", lambda _: 0.0)
-        return completeness.completeness_of(c)
+    shown: Any = {
+        name: SimpleNamespace(connections=(), ops=np.zeros(1), again=0, lost_share=lambda _, share=share: share)
+        for name, share in hidden.items()
+    }
+    return completeness(matched, untimed, alone, shown, counted)
 
 
 NONE: dict[str, int | None] = {"server": None, "client": None}

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nfslat.answer.model import Level
-from nfslat.figures.inflight import levels_rows
 from nfslat.inflight.levels import Levels, hidden_share, in_order, knee, levels, levels_of, unseen
 from nfslat.inflight.little import little_ms
 from nfslat.kernels import compiled
 from nfslat.kernels.levels import turnarounds_ns, windows_of
 from nfslat.model.tables import I64, State
+from nfslat.tally.inflight import levels_rows
 
 
 def _top(*spans: tuple[int, int]) -> tuple[int, float] | None:

@@ -11,7 +11,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nfslat.answer.model import Objective
-from nfslat.figures.phases import Span, Told
 from nfslat.findings.catalogue import CODES, row
 from nfslat.findings.client import AboveWire, Slots
 from nfslat.findings.diagnosis import Diagnosis, Evidence, Gain
@@ -23,6 +22,7 @@ from nfslat.findings.network import Asymmetry, Between, Delay
 from nfslat.findings.parts import Whole, lead_by_parts
 from nfslat.findings.server import ConnectionCap, Queue, Reconnect, Storage, Unknown, Workers
 from nfslat.findings.slow_ops import Late
+from nfslat.findings.stretches import Stretch
 from nfslat.findings.tcp import Waits
 from nfslat.findings.verdict import Ground, verdict
 
@@ -277,7 +277,7 @@ def test_a_wait_for_a_thread_that_only_a_phase_tells_is_no_work_of_the_storage()
     of_whole = verdict(mean, None, SOUND, whole)
     assert of_whole.cause == "server-storage"
     row: Any = SimpleNamespace(time_share=0.96, ops=1000, client_ms=170.0)
-    told = Told(Span(1, None, 0), row, [waits], of_phase)
+    told = Stretch("from 14:15 UTC on", row, [waits], of_phase, MEAN, SLOWEST, SOUND)
     causes, found = lead_by_parts([told], Whole(whole, of_whole, mean, None)) or ([], of_whole)
     assert (found.outcome, found.layer, found.cause) == ("fault", "server", "server-threads")
     assert found.share == pytest.approx(0.6 * 0.96 * 0.9)

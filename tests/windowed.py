@@ -13,10 +13,10 @@ from nfslat.decode.windows import Windows
 from nfslat.decode.workspace import open_workspace
 from nfslat.export.by_window import Sink
 from nfslat.figures.objectives import parse_slo
+from nfslat.flow.run import Asked, correlate
 from nfslat.model.units import NS_PER_S
 from nfslat.results import Analysis
 from nfslat.select import Filters
-from nfslat.windows.run import correlate
 
 
 def windowed(
@@ -30,6 +30,7 @@ def windowed(
     sinks: Sequence[Sink] = (),
     slowest: int = 20,
     filters: Filters | None = None,
+    interval_s: float | None = None,
 ) -> model.Report:
     """Stretches of so many seconds, joined until they hold `least_ops`."""
 
@@ -42,14 +43,14 @@ def windowed(
         def blocks_of(source: Source) -> Windows:
             return Windows(source, work.engine.tools, round(seconds * NS_PER_S))
 
-        return correlate(
-            (blocks_of(work.sources[0]), blocks_of(work.sources[1])),
-            blocks_of,
-            model.Tool(__version__, NAME, "nfslat", "nfslat"),
+        asked = Asked(
+            tool=model.Tool(__version__, NAME, "nfslat", "nfslat"),
             may_swap=may_swap,
             stretch_ops=least_ops,
             slo=tuple(map(parse_slo, slo)),
             each=each,
             slowest=slowest,
-            filters=filters,
+            filters=filters or Filters(),
+            interval_s=interval_s,
         )
+        return correlate((blocks_of(work.sources[0]), blocks_of(work.sources[1])), blocks_of, asked)

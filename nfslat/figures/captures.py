@@ -1,79 +1,58 @@
-"""Each side -> what is in its capture, the response times of its ops by themselves, and what the filters leave out."""
+"""What was counted of each capture -> what is in it, response times by themselves, and what the filters leave out."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
-
-import numpy as np
+from collections.abc import Mapping
 
 from nfslat.answer import model
-from nfslat.decompose import srt_ns
 from nfslat.figures.audit.capture import capture_notes
 from nfslat.figures.audit.unseen import with_unseen
-from nfslat.model.blocks import filled
-from nfslat.model.protocol import program_name
-from nfslat.model.tables import I64
 from nfslat.model.units import iso, to_s
-from nfslat.results import Side
-from nfslat.select import Filters, excluded
-from nfslat.tally.keys import Key, by_operation, names_of
-from nfslat.tally.stats import histogram, summary_of
+from nfslat.select import Filters
+from nfslat.tally.captures import CaptureTally
+from nfslat.tally.durations import SERVER
+from nfslat.tally.keys import names_of
 
 
-def capture_of(side: Side, gaps: I64, hidden: model.Unseen | None) -> model.Capture:
-    """What is in one capture, and the notes on it. `gaps` are its `missing_calls`."""
-    d, ops = side.decoded, side.ops
+def capture_of(tally: CaptureTally, hidden: model.Unseen | None) -> model.Capture:
+    """What is in one capture, and the notes on it; `hidden`: ops that it knows of and does not show."""
+    facts = tally.facts
     first_frame, files = 1, []
-    for file in side.source.files:
+    for file in tally.source.files:
         files.append(model.CaptureFile(file.name, file.packets, first_frame))
         first_frame += file.packets
-    programs: Counter[str] = Counter()
-    for kind, count in zip(ops.classes.kind, ops.classes.count.tolist(), strict=True):
-        programs[program_name(ops.kinds[kind].program)] += count  # callback programs share a name
     return model.Capture(
-        path=side.source.name,
+        path=tally.source.name,
         files=files,
-        format=side.source.files[0].format,
-        snaplen=side.source.snaplen,
-        packets=sum(d.packet_kinds.values()),
-        wire_bytes=d.wire_bytes,
-        captured_bytes=d.captured_bytes,
-        packet_kinds={name: count for name, count in d.packet_kinds.items() if count},
-        first=iso(d.first_ns),
-        last=iso(d.last_ns),
-        duration_s=to_s(d.last_ns - d.first_ns),
-        flows=len(np.unique(ops.classes.conn)),
-        messages={state.name: count for state, count in d.states.items() if count},
-        ops=len(ops),
-        programs=dict(programs.most_common()),
-        audit=with_unseen(capture_notes(side, gaps), hidden),
+        format=tally.source.files[0].format,
+        snaplen=tally.source.snaplen,
+        packets=sum(facts.packet_kinds.values()),
+        wire_bytes=facts.wire_bytes,
+        captured_bytes=facts.captured_bytes,
+        packet_kinds={name: count for name, count in facts.packet_kinds.items() if count},
+        first=iso(facts.first_ns),
+        last=iso(facts.last_ns),
+        duration_s=to_s(facts.last_ns - facts.first_ns),
+        flows=int((tally.shown.ops > 0).sum()),
+        messages={state.name: count for state, count in facts.states.items() if count},
+        ops=tally.ops,
+        programs=dict(tally.programs.most_common()),
+        audit=with_unseen(capture_notes(tally), hidden),
         unseen=hidden,
     )
 
 
-def raw_rows(side: Side, definition: str, role: str) -> list[model.RawRow]:
-    """Response times of the selected ops of one capture, matched or not, by operation."""
-    return [
-        model.RawRow(*names_of(key), len(durations), histogram=histogram(durations), srt_ms=summary_of(durations))
-        for key, durations in durations_by_kind(side, definition, role)
-    ]
+def raw_rows(tally: CaptureTally) -> list[model.RawRow]:
+    """Response times of the selected ops of one capture, matched or not, by operation, the most frequent first."""
+    rows = []
+    for row in sorted([] if tally.raw is None else tally.raw.rows(), key=lambda row: (-row.count, row.label)):
+        summary = row.summary(SERVER)
+        if summary is not None:
+            histogram = tally.histograms[row.label]
+            rows.append(model.RawRow(*names_of(row.label), row.count, histogram=histogram, srt_ms=summary))
+    return rows
 
 
-def durations_by_kind(side: Side, definition: str, role: str) -> Iterator[tuple[Key, I64]]:
-    """The same, ns, in any order; the most frequent operation first."""
-    ops, kept = side.ops, side.kept
-    if not len(ops):
-        return
-    rows = None if kept.all() else np.flatnonzero(kept)
-    groups = by_operation(ops.kinds, ops.kind if rows is None else ops.kind[rows])
-    order, spans = groups.ordered(len(ops) if rows is None else len(rows))
-    order = order if rows is None else rows[order].astype(np.int32)
-    durations = filled(len(order), np.int64, lambda at: srt_ns(ops, definition, role, order[at].astype(np.int64)))
-    for key, span in zip(groups.labels, spans, strict=True):
-        yield key, durations[span]
-
-
-def selection_of(sides: Mapping[str, Side], filters: Filters) -> model.Selection:
+def selection_of(tallies: Mapping[str, CaptureTally], filters: Filters) -> model.Selection:
     """The filters, and how many ops of each capture they leave out, by reason."""
-    return model.Selection(dict(filters.text), {name: excluded(side.reasons) for name, side in sides.items()})
+    return model.Selection(dict(filters.text), {name: dict(tally.excluded) for name, tally in tallies.items()})

@@ -10,34 +10,46 @@ from collections.abc import Mapping
 import numpy as np
 
 from nfslat.answer.model import Completeness
-from nfslat.figures.audit.again import share_again
 from nfslat.figures.audit.missing import strangers
-from nfslat.inflight.levels import hidden_share
-from nfslat.model.tables import I64, Miss, State, hosts
-from nfslat.results import Analysis, Side
+from nfslat.model.tables import Miss, hosts
+from nfslat.results import Analysis
+from nfslat.tally.captures import ShownTally
 
 NOT_AT = {"server": "not in the server's capture", "client": "not in the client's capture"}
+_MOST_AGAIN = 0.99  # of the ops
 NEITHER, UNTIMED = "whole in neither capture", "in flight when a clock was set"
 
 
 def completeness_of(c: Analysis) -> Completeness:
     """Of the operations that both captures could show: those outside their common time, and of hosts that only one of
     them knows, are left out."""
-    both = len(c.matched) + c.untimed
-    alone = {name: _alone(c, name) for name in NOT_AT}
+    sides = {"server": c.server, "client": c.client}
+    return completeness(
+        len(c.matched),
+        c.untimed,
+        {name: _alone(c, name) for name in sides},
+        {name: ShownTally.of(side, c.missing_calls[name]) for name, side in sides.items()},
+        {name: None if (known := c.unseen[name]) is None else known.ops for name in sides},
+    )
+
+
+def completeness(
+    ops: int,
+    untimed: int,
+    alone: Mapping[str, int],
+    shown: Mapping[str, ShownTally],
+    counted: Mapping[str, int | None],
+) -> Completeness:
+    """`ops` have figures; by side, `alone` are those that the other capture should have and has not, and `counted`
+    those that a capture knows of and does not show, where it counts them."""
     lost = {}
-    for name, side, other in (("server", c.server, c.client), ("client", c.client, c.server)):
-        hidden, counted = _hidden(side, other, c.missing_calls[name]), c.unseen[name]
-        if name == "client":
-            hidden = max(hidden, min(share_again(side), 0.99))
+    for name, opposite in (("server", "client"), ("client", "server")):
+        own, known = shown[name], counted[name]
+        hidden = own.lost_share(hosts(shown[opposite].connections))
+        if name == "client":  # at its tap an answer that came again was not lost on the way
+            hidden = max(hidden, min(own.again / max(int(own.ops.sum()), 1), _MOST_AGAIN))
         # Filters leave out of what is hidden as much as of what is shown.
-        lost[name] = round((both + alone[name]) * hidden / (1 - hidden)) if counted is None else counted.ops
-    return completeness(len(c.matched), c.untimed, alone, lost)
-
-
-def completeness(ops: int, untimed: int, alone: Mapping[str, int], lost: Mapping[str, int]) -> Completeness:
-    """`ops` have figures; by side, `alone` are those that the other capture should have and has not, `lost` those that
-    a capture knows of and does not show."""
+        lost[name] = round((ops + untimed + alone[name]) * hidden / (1 - hidden)) if known is None else known
     found: dict[str, int] = {}
     for name, opposite in (("server", "client"), ("client", "server")):
         missing = {
@@ -57,28 +69,3 @@ def _alone(c: Analysis, name: str) -> int:
     fates, compared = c.missed(name), c.compared(name)
     missed = compared & (fates != Miss.MATCHED) & (fates != Miss.OUTSIDE_OVERLAP)
     return int(np.count_nonzero(missed)) - strangers(c, name)
-
-
-def _hidden(side: Side, other: Side, gaps: I64) -> float:
-    """Of the ops that a capture should show, the share whose call, reply or both it does not have.
-
-    Connections of hosts that the `other` capture does not know are left out, unless nothing is left (NAT), and so are
-    messages of the first and the last moments, whose other half came before or after the capture.
-    """
-    d = side.decoded
-    known = hosts(other.ops.connections)
-    shared = np.array([hosts([ends]) <= known for ends in side.ops.connections], dtype=np.bool_)
-    if not shared.any():
-        shared = ~shared
-    loose = d.loose.take(shared[d.loose.conn])
-    answered = side.ops.classes
-    ops = int(answered.count[shared[answered.conn]].sum())
-    if not ops:
-        return 0.0
-    begin, end = int(side.ops.t3.min()), int(side.ops.t0.max())
-    halves = {
-        State.NO_REPLY: int(np.count_nonzero((loose.state == State.NO_REPLY) & (loose.first_ns <= end))),
-        State.NO_CALL: int(np.count_nonzero((loose.state == State.NO_CALL) & (loose.first_ns >= begin))),
-    }
-    states = {**halves, State.PAIRED: 2 * ops, State.HEADER_NOT_CAPTURED: d.hidden}
-    return hidden_share(states, int(gaps[shared].sum()))

@@ -39,10 +39,10 @@ from nfslat.findings.put_off import error_findings, put_off_by_layer
 from nfslat.findings.rank import ranked
 from nfslat.findings.resent import resent_findings
 from nfslat.findings.server import server_findings, with_window
+from nfslat.findings.stretches import RowT, Stretch
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.inflight.serial import Serial
-from nfslat.model.tables import I64
 from nfslat.model.units import to_ms, utc
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
@@ -63,6 +63,19 @@ class Judged(NamedTuple):
     facts: Facts
     mean: Layers  # as the verdict has it
     ground: Ground
+
+    def part(
+        self,
+        row: RowT,
+        words: str,
+        of_parts: tuple[list[Diagnosis], model.Verdict] | None = None,
+        ns: tuple[int | None, int | None] = (None, None),
+    ) -> Stretch[RowT]:
+        """The same as a part of all ops: which these are, in words, and from when to when. `of_parts`: what is said of
+        it where parts of its own lead."""
+        causes, said = of_parts or (self.causes, self.verdict)
+        slowest = self.facts.slowest or self.mean
+        return Stretch(words, row, causes, said, self.mean, slowest, self.ground, ns[0] or 0, ns[1] or 0)
 
     def whole(self, inflight: model.InFlight) -> Whole:
         """The same beside what is said of parts of those ops."""
@@ -283,15 +296,14 @@ def _times_of(recoveries: Sequence[Recovery]) -> list[tuple[str, float]]:
 
 
 def findings_of_hangs(
-    hangs: Sequence[model.Hang] | None, unanswered: Sequence[model.Unanswered] | None, srt_ns: I64
+    hangs: Sequence[model.Hang] | None, unanswered: Sequence[model.Unanswered] | None, ops: int, mean_ms: float
 ) -> list[Diagnosis]:
     """Connections that hang, and calls without a reply: what waits there is in no mean, so that they are no cause of
-    one. `srt_ns` are the response times of those that were answered.
+    one. `ops` were answered, after `mean_ms` on average.
     """
     waiters = {row.waiter for row in hangs or () if row.side == "client"}
     others = [row for row in unanswered or () if row.client not in waiters]  # what TCP tells of a call says why
-    mean = Layers(0.0, float(to_ms(srt_ns.mean())) if len(srt_ns) else 0.0)
-    return ranked(hang_findings(Facts(mean, ops=len(srt_ns), hangs=hangs or (), unanswered=others)))
+    return ranked(hang_findings(Facts(Layers(0.0, mean_ms), ops=ops, hangs=hangs or (), unanswered=others)))
 
 
 def findings_of_one(side: Side, tried: Sequence[Request], recoveries: Sequence[Recovery]) -> list[Diagnosis]:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from nfslat.answer import model
-from nfslat.clock.clock import Clock
-from nfslat.figures.findings import Judged
-from nfslat.findings.diagnosis import Diagnosis
 from nfslat.host_pairs import HostPair, HostPairs
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
@@ -19,22 +15,6 @@ from nfslat.results import Analysis
 
 FEW = 100  # ops of a pair, of which nothing is said by themselves
 MOST = 32  # pairs that are looked at by themselves, those with most time
-
-
-class PairTold(NamedTuple):
-    """What the findings say of the ops of one pair of hosts."""
-
-    pair: HostPair
-    row: model.HostPair
-    causes: list[Diagnosis]
-    verdict: model.Verdict
-    judged: Judged | None = None  # what they rest on
-    clock: Clock | None = None  # of the two
-
-    @property
-    def words(self) -> str:
-        """Of whom it is."""
-        return self.pair.words
 
 
 def numbers_of(c: Analysis, pairs: HostPairs) -> I64:

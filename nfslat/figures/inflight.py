@@ -7,7 +7,6 @@ import numpy as np
 from nfslat.answer import model
 from nfslat.inflight.all_clients import Seen
 from nfslat.inflight.analysis import InFlight
-from nfslat.inflight.levels import Levels
 from nfslat.inflight.server import ServerLoad
 from nfslat.inflight.sessions import Session
 from nfslat.inflight.slots import Held, MountSlots, Slots
@@ -16,9 +15,8 @@ from nfslat.model.units import to_ms
 from nfslat.results import Analysis, Side
 from nfslat.select import client_ends
 from nfslat.tally.columns import OpColumns
+from nfslat.tally.inflight import levels_rows
 from nfslat.tally.ops import WAITS, OpSums
-
-_MOST_LEVELS = 512  # that are listed one by one
 
 
 def inflight_of(c: Analysis, *, brief: bool = False) -> model.InFlight:
@@ -174,14 +172,3 @@ def _session(one: Session) -> model.SessionInFlight:
         own_limit=one.own_limit,
         limited=one.limited,
     )
-
-
-def levels_rows(levels: Levels) -> list[model.Level]:
-    """As the report has them."""
-    busy_ns = levels.busy_ns
-    some = np.flatnonzero(levels.time_ns[1:_MOST_LEVELS]) + 1
-    columns = some, levels.time_ns[some], levels.ended[some]
-    return [
-        model.Level(level, time_ns / busy_ns, ended * 1e9 / time_ns)
-        for level, time_ns, ended in zip(*(one.tolist() for one in columns), strict=True)
-    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from nfslat.errors import UsageError
 from nfslat.figures.matched import begins_ns
 from nfslat.model.blocks import distinct
 from nfslat.model.protocol import NFS, NULL, program_name
-from nfslat.model.tables import I16
+from nfslat.model.tables import I16, I64
 from nfslat.model.units import NS_PER_S, iso, to_ms, to_s
 from nfslat.results import Analysis
 from nfslat.select import op_labels
@@ -33,34 +34,44 @@ def intervals_of(c: Analysis, seconds: float) -> Intervals:
     sum to those of the report's `by_op`, and means weighted by them to its means. Raises ``UsageError`` where `seconds`
     is no length of time, or would make more than ``MOST_ROWS`` rows.
     """
+    first_ns = int(begins_ns(c).min()) if len(c.matched) else 0
+    return intervals_from(sums_by_time(c, seconds, first_ns), seconds, first_ns)
+
+
+def sums_by_time(c: Analysis, seconds: float, first_ns: int) -> OpSums:
+    """By the number of the interval from `first_ns` on, and by operation. Raises as `intervals_of` does."""
     width_ns = _width_ns(seconds)
     if not len(c.matched):
-        return Intervals(seconds, [])
-    begins = begins_ns(c)
-    first_ns = int(begins.min())
+        return OpSums.empty()
+    interval = np.maximum(begins_ns(c) - first_ns, 0) // width_ns
     names, of_op = _operations(c)
-    intervals = (int(begins.max()) - first_ns) // width_ns + 1
-    if intervals > MOST_ROWS:
-        raise _too_many(seconds, intervals, int(begins.max()) - first_ns, len(names))
-    interval = (begins - first_ns) // width_ns
-    number = interval * len(names) + of_op
+    intervals = int(interval.max()) + 1
+    _refuse_too_many(intervals, seconds, intervals, len(names))
+    number: I64 = np.asarray(interval * len(names) + of_op, dtype=np.int64)
     cells = distinct(number, intervals * len(names))
-    rows = intervals + len(cells)
-    if rows > MOST_ROWS:
-        raise _too_many(seconds, rows, int(begins.max()) - first_ns, len(names))
     place = np.zeros(intervals * len(names), dtype=np.int32)
     place[cells] = np.arange(len(cells), dtype=np.int32)
-    key = Grouping(place[number], [divmod(cell, len(names)) for cell in cells.tolist()])
-    by_op = OpSums.of(OpColumns.of(c), key, (TIMES, WAITS, MOVED), (CLIENT,))
+    labels = [(cell // len(names), names[cell % len(names)]) for cell in cells.tolist()]
+    return OpSums.of(OpColumns.of(c), Grouping(place[number], labels), (TIMES, WAITS, MOVED), (CLIENT,))
+
+
+def intervals_from(sums: OpSums, seconds: float, first_ns: int) -> Intervals:
+    """The rows of `sums_by_time`. Raises as `intervals_of` does."""
+    width_ns = _width_ns(seconds)
     ops_of: dict[int, list[OpFigures]] = {}
-    for row in by_op.rows():
+    ops_by: Counter[str] = Counter()
+    for row in sums.rows():
         ops_of.setdefault(row.label[0], []).append(row)
-    of_all = {row.label: row for row in by_op.by(lambda label: label[0]).rows()}
+        ops_by[row.label[1]] += row.count
+    intervals = max(ops_of, default=-1) + 1
+    _refuse_too_many(intervals + len(sums.labels), seconds, intervals, len(ops_by))
+    of_all = {row.label: row for row in sums.by(lambda label: label[0]).rows()}
     made: list[IntervalRow] = []
     for at in range(intervals):
         when = iso(first_ns + at * width_ns), to_s(at * width_ns)
         made.append(_row(of_all.get(at), *when, "all", seconds))
-        made += [_row(row, *when, names[row.label[1]], seconds) for row in ops_of.get(at, ())]
+        in_order = sorted(ops_of.get(at, ()), key=lambda row: (-ops_by[row.label[1]], row.label[1]))
+        made += [_row(row, *when, row.label[1], seconds) for row in in_order]
     return Intervals(seconds, made)
 
 
@@ -96,12 +107,14 @@ def _width_ns(seconds: float) -> int:
     return width_ns
 
 
-def _too_many(seconds: float, rows: int, span_ns: int, operations: int) -> UsageError:
+def _refuse_too_many(rows: int, seconds: float, intervals: int, operations: int) -> None:
     """The suggestion holds whatever operations there are in each interval."""
-    fewest_ns = span_ns // (MOST_ROWS // (operations + 1) - 1) + 1
+    if rows <= MOST_ROWS:
+        return
+    fewest_ns = (intervals - 1) * _width_ns(seconds) // (MOST_ROWS // (operations + 1) - 1) + 1
     steps = (step * 10**power for power in itertools.count() for step in (1, 2, 5))
     longer_ns = next(step for step in steps if step >= fewest_ns)
-    return UsageError(
+    raise UsageError(
         f"--interval {seconds:g}: this makes {rows:,} rows or more, and {MOST_ROWS:,} are the most; "
         f"take --interval {to_s(longer_ns):g}, or a part of the time with --start and --end"
     )

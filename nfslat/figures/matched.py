@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
@@ -10,7 +12,6 @@ import numpy as np
 from nfslat.answer import model
 from nfslat.decompose import PART_NAMES
 from nfslat.figures.completeness import completeness_of
-from nfslat.findings.facts import TICKS_ALIKE
 from nfslat.model.blocks import filled
 from nfslat.model.causes import FROM_OUTSIDE, Cause, code
 from nfslat.model.tables import I64, UNSTABLE_WRITE, Bool, Miss
@@ -25,44 +26,56 @@ from nfslat.wire.charges.places import place
 from nfslat.wire.reconnects import sent_on_a_new_connection
 
 
-def matched_ops(c: Analysis, *, brief: bool = False) -> model.MatchedOps:
-    """All of it; `brief`: without the percentiles of the parts, which nothing is judged by."""
-    fates = {name: c.missed(name) for name in ("server", "client")}
-    compared = {name: c.compared(name) for name in fates}
-    by_op, total, tail = _figures(c) if len(c.matched) else ([], None, None)
+def matched_ops(c: Analysis, *, brief: bool = False, sums: OpSums | None = None) -> model.MatchedOps:
+    """Figures of an analysis; `brief`: without the percentiles of the parts, which nothing is judged by; `sums`: its
+    `sums_by_operation`, where these are known."""
+    unmatched = {
+        name: Counter(
+            {miss.name: int(np.count_nonzero(compared & (fates == miss))) for miss in Miss if miss is not Miss.MATCHED}
+        )
+        for name, compared, fates in ((name, c.compared(name), c.missed(name)) for name in ("server", "client"))
+    }
+    completeness = completeness_of(c)
+    if not len(c.matched):
+        return matched_of(OpSums.empty(), c.untimed, unmatched, completeness)
+    sums = sums_by_operation(c) if sums is None else sums
+    tail = None if c.coarse_ns else row_of(c, ("", "slowest 1 %", ""), slowest(c.client_srt_ns))
+    found = matched_of(sums, c.untimed, unmatched, completeness, tail)
+    if c.coarse_ns:
+        return dataclasses.replace(found, tick_ms=to_ms(c.coarse_ns))
+    if brief or found.total is None:
+        return found
+    return dataclasses.replace(found, parts=_part_summaries(c, found.total.server_ms))
+
+
+def matched_of(
+    sums: OpSums,
+    untimed: int,
+    unmatched: Mapping[str, Counter[str]],
+    completeness: model.Completeness,
+    tail: model.MatchedRow | None = None,
+) -> model.MatchedOps:
+    """`sums` are by operation; `unmatched` are those of each side without a partner, by `Miss`, and `tail` are the
+    slowest 1 %."""
+    (total,) = sums.total().rows() or (None,)
+    ops = 0 if total is None else total.count
+    rows = sorted(sums.rows(), key=lambda row: (-row.count, row.label))
     return model.MatchedOps(
-        processed={name: int(np.count_nonzero(mask)) for name, mask in compared.items()},
-        ops=len(c.matched),
-        untimed=c.untimed,
-        unmatched={
-            name: {
-                miss.name: count
-                for miss in Miss
-                if miss is not Miss.MATCHED and (count := int(np.count_nonzero(compared[name] & (fates[name] == miss))))
-            }
-            for name in fates
-        },
-        completeness=completeness_of(c),
-        by_op=by_op,
-        total=total,
+        processed={name: ops + untimed + sum(counts.values()) for name, counts in unmatched.items()},
+        ops=ops,
+        untimed=untimed,
+        unmatched={name: {why: count for why, count in counts.items() if count} for name, counts in unmatched.items()},
+        completeness=completeness,
+        by_op=[row.matched_row(names_of(row.label)) for row in rows],
+        total=None if total is None else total.matched_row(("", "all", "")),
         slowest=tail,
-        parts=None if brief or total is None or c.coarse_ns else _part_summaries(c, total.server_ms),
-        tick_ms=to_ms(c.coarse_ns) if c.coarse_ns else None,
+        parts=None,
     )
 
 
 def sums_by_operation(c: Analysis) -> OpSums:
     """Of the matched ops, all that the rows of the report need."""
     return OpSums.of(OpColumns.of(c), by_operation(c.client.ops.kinds, c.kind), EVERYTHING, SIDES)
-
-
-def _figures(c: Analysis) -> tuple[list[model.MatchedRow], model.MatchedRow, model.MatchedRow | None]:
-    """Of each operation, of all ops, and of the slowest 1 %, where they can be told."""
-    sums = sums_by_operation(c)
-    (total,) = sums.total().rows()
-    rows = [row.matched_row(names_of(row.label)) for row in sums.rows()]
-    tail = None if c.coarse_ns else row_of(c, ("", "slowest 1 %", ""), slowest(c.client_srt_ns))
-    return rows, total.matched_row(("", "all", "")), tail
 
 
 def part_times(c: Analysis) -> Durations:
@@ -84,8 +97,7 @@ def unstable_writes(c: Analysis) -> Bool:
 
 def in_thread_ns(c: Analysis) -> I64:
     """Of each matched op its time in the server without the wait for a thread, and without what TCP, a pause of the
-    host or a new connection made of it. Times that were inferred are all alike below what they are known to, and so are
-    ticks."""
+    host or a new connection made of it. Times that were inferred are all alike below what they are known to."""
     load, own = c.inflight.load, c.server_srt_ns.copy()
     if load.threads.limited:
         own -= np.maximum(load.queue_ns[c.matched.server], 0)
@@ -96,8 +108,7 @@ def in_thread_ns(c: Analysis) -> I64:
     decoded = c.client.decoded
     if (anew := sent_on_a_new_connection(c.client.ops, decoded.loose, decoded.details)).any():
         own[anew[c.matched.client]] = 0
-    least_ns = 0 if c.inferred is None else c.inferred.op_error_ns(c.matched.client)
-    return np.maximum(own, max(least_ns, TICKS_ALIKE * c.coarse_ns), out=own)
+    return np.maximum(own, 0 if c.inferred is None else c.inferred.op_error_ns(c.matched.client), out=own)
 
 
 def _part_summaries(c: Analysis, server_ms: model.Summary) -> model.PartSummaries:

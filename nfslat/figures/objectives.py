@@ -1,22 +1,19 @@
-"""What the user calls slow (``READ.p99=20ms``), and an `Analysis` -> whether it is."""
+"""What the user calls slow (``READ.p99=20ms``), and response times -> whether it is."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from nfslat.answer.model import Objective, Unanswered
-from nfslat.clock.tick import FINE, mean_error_ns
 from nfslat.errors import UsageError
 from nfslat.evidence.known import Known
-from nfslat.model.tables import I64
-from nfslat.model.units import NS_PER_MS, to_ms
-from nfslat.results import Analysis
+from nfslat.model.units import to_ms
 from nfslat.select import parse_ops
-from nfslat.tally.stats import summary_of
+from nfslat.tally.durations import CLIENT
+from nfslat.tally.keys import ALL, names_of
+from nfslat.tally.ops import OpFigures, OpSums
 
 _FORM = r"(?:(?P<op>[A-Za-z0-9_-]+?)(?:\.(?P<figure>mean|p50|p95|p99|max))?)=(?P<value>\d+(?:\.\d+)?)(?P<unit>us|ms|s)?"
 _MS = {None: 1.0, "us": 1e-3, "ms": 1.0, "s": 1e3}
@@ -43,41 +40,73 @@ def parse_slo(text: str) -> Slo:
 
 
 def objectives_of(
-    c: Analysis, known: Known, asked: Sequence[Slo], unanswered: Sequence[Unanswered] = ()
+    sums: OpSums,
+    known: Known,
+    asked: Sequence[Slo],
+    *,
+    hidden_share: float,
+    unanswered: Sequence[Unanswered] = (),
+    off_ms: Callable[[Slo], float] = lambda _: -1.0,
 ) -> list[Objective]:
-    """In the order given. The application's mean counts where it is known, else the response time at the client; a call
-    without a reply takes as long as it waited at the least.
+    """In the order given; `sums` are by operation. The application's mean counts where it is known, else the response
+    time at the client; a call without a reply takes as long as it waited at the least. `hidden_share` of the ops are in
+    a capture known of and not shown; `off_ms`: by so much a figure may be off, less than none where it is right.
     """
-    hidden = any(one is not None and one.share > _SOME_HIDDEN for one in c.unseen.values())
-    return [_measured(c, known, one, unanswered, hidden=hidden) for one in asked]
+    if not asked:
+        return []
+    figures = {row.label: row for some in (sums.by(lambda key: names_of(key)[1]), sums.total()) for row in some.rows()}
+    return [
+        _measured(
+            figures.get(ALL if slo.op == _ALL else slo.op),
+            [calls for calls in unanswered if slo.op in (_ALL, calls.op)],
+            known,
+            slo,
+            hidden_share,
+            off_ms,
+        )
+        for slo in asked
+    ]
 
 
+_MOST_PERCENT = 99
 _SOME_HIDDEN = 0.05  # of the ops: what those took may be what was asked for
 
 
-def _measured(c: Analysis, known: Known, asked: Slo, unanswered: Sequence[Unanswered], *, hidden: bool) -> Objective:
-    rows = np.arange(len(c.matched)) if asked.op == _ALL else c.rows_of({asked.op})
+def _measured(
+    figures: OpFigures | None,
+    waits: Sequence[Unanswered],
+    known: Known,
+    asked: Slo,
+    hidden_share: float,
+    off_ms: Callable[[Slo], float],
+) -> Objective:
     application = known.app_ms.get(asked.op if asked.op != _ALL else "") if asked.figure == "mean" else None
     measured = application
-    waits = [row for row in unanswered if asked.op in (_ALL, row.op)]
-    if application is None and (len(rows) or waits):
-        waited_ns = [round(row.total_ms / row.calls * NS_PER_MS) for row in waits for _ in range(row.calls)]
-        every_ns = np.concatenate([c.client_srt_ns[rows], np.array(waited_ns, dtype=np.int64)])
-        measured = float(getattr(summary_of(every_ns), asked.figure))
-        measured = max([measured, *(row.longest_ms for row in waits)]) if asked.figure == "max" else measured
+    if application is None:
+        measured = _with_waits(figures, waits, asked.figure)
     met = None if measured is None else measured <= asked.limit_ms
-    if measured is not None and application is None and abs(measured - asked.limit_ms) <= _off_ms(c, asked, rows):
+    if measured is not None and application is None and abs(measured - asked.limit_ms) <= off_ms(asked):
         met = None
-    if met and hidden and application is None:
+    if met and hidden_share > _SOME_HIDDEN and application is None:
         met = None
     of = "client" if application is None else "application"
     return Objective(asked.text, asked.op, asked.figure, of, asked.limit_ms, measured, met)
 
 
-def _off_ms(c: Analysis, asked: Slo, rows: I64) -> float:
-    """By so much a figure may be off where the client's stamps tick slowly: any duration by a tick."""
-    tick = c.ticks.get("client" if c.inferred is None else c.inferred.near, FINE)
-    if not tick.ns:
-        return -1.0
-    begins_ns = c.client.ops.t0[c.matched.client[rows]]
-    return float(to_ms(mean_error_ns(tick, c.client_srt_ns[rows], begins_ns) if asked.figure == "mean" else tick.ns))
+def _with_waits(figures: OpFigures | None, waits: Sequence[Unanswered], figure: str) -> float | None:
+    """The least that it can be with calls that still wait; None where there are neither ops nor calls."""
+    calls, waited_ms = sum(some.calls for some in waits), sum(some.total_ms for some in waits)
+    summary = None if figures is None else figures.summary(CLIENT)
+    if figures is None or summary is None:
+        longest_ms = max((some.longest_ms for some in waits), default=0.0)
+        return None if not calls else longest_ms if figure == "max" else waited_ms / calls
+    if not calls:
+        return float(getattr(summary, figure))
+    every = figures.count + calls
+    if figure == "mean":
+        return (summary.mean * figures.count + waited_ms) / every
+    if figure == "max":
+        return max(summary.max, *(some.longest_ms for some in waits))
+    percent = int(int(figure[1:]) * every / figures.count)  # of those that were answered, which are quicker
+    within_ns = figures.percentile_ns(CLIENT, percent) if percent <= _MOST_PERCENT else None
+    return waited_ms / calls if within_ns is None else to_ms(within_ns)

@@ -9,9 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nfslat.answer import model
-from nfslat.figures.findings import Judged
 from nfslat.figures.matched import begins_ns
-from nfslat.findings.diagnosis import Diagnosis
 from nfslat.inflight.segments import Calls, segments
 from nfslat.model.tables import I64
 from nfslat.model.units import iso, to_ms, utc
@@ -44,21 +42,6 @@ class Span(NamedTuple):
         if self.end_ns is None:
             return f"from {utc(self.begin_ns, _DIGITS)} on"
         return f"from {utc(self.begin_ns, _DIGITS)} to {utc(self.end_ns, _DIGITS)}"
-
-
-class Told(NamedTuple):
-    """What the findings say of one phase."""
-
-    span: Span
-    row: model.Phase
-    causes: list[Diagnosis]
-    verdict: model.Verdict
-    judged: Judged | None = None  # what they rest on
-
-    @property
-    def words(self) -> str:
-        """When it was."""
-        return self.span.words
 
 
 def borders_of(c: Analysis, begins: I64) -> list[int]:

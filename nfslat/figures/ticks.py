@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from nfslat.clock.tick import FINE, mean_error_ns
+from nfslat.figures.objectives import Slo
 from nfslat.findings.coarse import Ticks
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
@@ -27,3 +30,15 @@ def ticks_of(c: Analysis) -> Ticks | None:
     client_ms, server_ms, network_ms, apart_ms = (float(to_ms(one)) for one in (client, server, network, apart))
     is_alone = c.inferred is not None
     return Ticks(to_ms(c.coarse_ns), ops, client_ms, server_ms, network_ms, apart_ms, is_alone)
+
+
+def objective_error_ms(c: Analysis, asked: Slo) -> float:
+    """By so much a figure may be off where the client's stamps tick slowly: any duration by a tick; -1: by nothing."""
+    tick = c.ticks.get("client" if c.inferred is None else c.inferred.near, FINE)
+    if not tick.ns:
+        return -1.0
+    if asked.figure != "mean":
+        return to_ms(tick.ns)
+    rows = np.arange(len(c.matched)) if asked.op == "all" else c.rows_of({asked.op})
+    begins_ns = c.client.ops.t0[c.matched.client[rows]]
+    return to_ms(mean_error_ns(tick, c.client_srt_ns[rows], begins_ns))

@@ -58,6 +58,14 @@ def added(one: Sums, other: Sums) -> Sums:
     return np.asarray(one.astype(object) + other.astype(object))
 
 
+def longer(one: I64, other: I64) -> I64:
+    """The sum of two columns, of which either may be longer."""
+    out = np.zeros(max(len(one), len(other)), dtype=np.int64)
+    out[: len(one)] += one
+    out[: len(other)] += other
+    return out
+
+
 def spread(sums: Sums, at: npt.NDArray[np.integer[Any]], count: int) -> Sums:
     """`sums` as those of the groups `at`, of `count`; those that go to one group are added up."""
     out = np.zeros(count, dtype=object)

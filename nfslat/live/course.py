@@ -9,10 +9,10 @@ from nfslat.answer.model import Report
 from nfslat.errors import NfslatError
 from nfslat.findings import catalogue
 from nfslat.findings.words import lowered
+from nfslat.flow.pairs import Pair
 from nfslat.live.baseline import Baseline
 from nfslat.live.rows import Row
 from nfslat.live.watch import Event, Stretch, Watched
-from nfslat.windows.pairs import Pair
 
 _STRETCHES_OF_END = 2  # in a row without it: it has ended. After one it may go on
 _LEAST_SHARE = 0.5  # of the mean: what explains as much is seen in what its layer takes

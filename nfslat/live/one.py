@@ -17,13 +17,13 @@ from nfslat.answer.model import Report
 from nfslat.decode.windows import Window
 from nfslat.decode.workspace import open_workspace
 from nfslat.errors import InputError
+from nfslat.flow.pairs import Pair
 from nfslat.live.held import MORE
 from nfslat.live.rows import SRT, row_of
 from nfslat.live.watch import LEAD_NS, PACKETS_BEHIND_NS, Stretch, Watched, report_of, slowest_op_ns
 from nfslat.model.segments import Wanted
 from nfslat.results import Correlation
 from nfslat.select import Filters
-from nfslat.windows.pairs import Pair
 
 _MOST_STRETCHES_BEFORE = 16
 

@@ -10,13 +10,13 @@ import numpy as np
 from nfslat.answer.figures import Summary
 from nfslat.answer.model import Report, Verdict
 from nfslat.decompose import srt_ns
+from nfslat.flow.alone import of_clients
+from nfslat.flow.pairs import Pair
 from nfslat.model.tables import Ops
 from nfslat.model.units import NS_PER_S, iso, unix_s
 from nfslat.tally.columns import OpColumns
 from nfslat.tally.durations import SERVER
 from nfslat.tally.ops import OpSums
-from nfslat.windows.alone import of_clients
-from nfslat.windows.pairs import Pair
 
 SCHEMA = "nfslat.live/1"
 SRT = "nfslat"  # how a response time is measured

@@ -20,15 +20,15 @@ from nfslat.decode.tools import Tools
 from nfslat.decode.windows import Window, Windows
 from nfslat.errors import InputError
 from nfslat.evidence.known import Known
+from nfslat.flow.analysed import analysed
+from nfslat.flow.gaps import Gapped
+from nfslat.flow.pairs import Pair, pairs
 from nfslat.kernels.memory import give_back
 from nfslat.live.held import Captures
 from nfslat.live.rows import SCHEMA, SRT, Row, row_of
 from nfslat.model.units import NS_PER_MS, NS_PER_S, iso
 from nfslat.results import Analysis
 from nfslat.select import Filters
-from nfslat.windows.analysed import analysed
-from nfslat.windows.gaps import Gapped
-from nfslat.windows.pairs import Pair, pairs
 
 LEAD_NS = 2 * NS_PER_S  # packets before a moment began
 PACKETS_BEHIND_NS = 2 * NS_PER_S  # what was called in a stretch has its reply by then, or is slow

@@ -42,9 +42,10 @@ class SlowOps:
         return cls(0, none, np.zeros((len(PART_NAMES), 0), dtype=np.int64), none, none, none)
 
     @classmethod
-    def of(cls, c: Analysis, charges: Charged, most: int) -> Self:
+    def of(cls, c: Analysis, charges: Charged, most: int, longer_than_ns: int) -> Self:
         """The slowest ops of a block."""
-        rows = longest(c.client_srt_ns, most)
+        some = np.flatnonzero(c.client_srt_ns > longer_than_ns)
+        rows = some[longest(c.client_srt_ns[some], most)]
         op_of = np.full(len(c.matched), -1)
         op_of[rows] = np.arange(len(rows))
         rare = charges.rare
@@ -97,11 +98,11 @@ class ChargeTally:
         return cls()
 
     @classmethod
-    def of(cls, c: Analysis, most_slow: int = MOST_SLOW_OPS) -> Self:
-        """The charges of a block, of which the `most_slow` slowest ops are kept."""
+    def of(cls, c: Analysis, most_slow: int = MOST_SLOW_OPS, longer_than_ns: int = -1) -> Self:
+        """The charges of a block, of which the `most_slow` slowest ops are kept, of those that took longer."""
         if c.charges is None:
             return cls(sums=None)
-        slow = SlowOps.of(c, c.charges, most_slow)
+        slow = SlowOps.of(c, c.charges, most_slow, longer_than_ns)
         return cls(len(c.matched), int(c.client_srt_ns.sum()), c.charges.sums(), slow)
 
     def __add__(self, later: Self) -> Self:
@@ -113,6 +114,12 @@ class ChargeTally:
             before = sums.get(key, none)
             sums[key] = Sum(before.ns + more.ns, before.ops + more.ops)
         return type(self)(self.ops + later.ops, self.srt_ns + later.srt_ns, sums, self.slow + later.slow)
+
+    @property
+    def longer_than_ns(self) -> int:
+        """Ops of later blocks that take no longer are none of the slowest that are kept."""
+        srt_ns = self.slow.srt_ns
+        return int(srt_ns[-1]) if len(srt_ns) >= MOST_SLOW_OPS else -1
 
     def rows(self) -> list[model.Charge] | None:
         """In the order of the parts, the largest of each first."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from nfslat.answer import model
 from nfslat.answer.figures import matters
+from nfslat.model.tables import Miss
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
 from nfslat.wire.unseen import Unseen
@@ -20,6 +21,8 @@ class UnseenTally:
     """The sums of one capture; None where it is not known to hide any op, and those that it shows are not counted."""
 
     sums: Unseen | None = None
+    others: int = 0  # ops that it shows and the other capture does not, though it has their connection
+    others_ns: int = 0  # their response times, summed
 
     @classmethod
     def empty(cls) -> Self:
@@ -30,19 +33,32 @@ class UnseenTally:
     def of(cls, c: Analysis, name: str) -> Self:
         """One side of a block. Where the capture hides nothing of it, what it shows counts all the same: the share of
         what is hidden is of all blocks."""
-        if (sums := c.unseen[name]) is not None:
-            return cls(sums)
-        ops = (c.server if name == "server" else c.client).ops
-        rows = np.flatnonzero(c.compared(name))
-        took_ns = ops.t2[rows] - ops.t1[rows] if name == "server" else ops.t3[rows] - ops.t0[rows]
-        return cls(Unseen(len(rows), float(took_ns.sum()), 0, 0, 0, 0.0, 0.0))
+        is_server = name == "server"
+        ops, compared = (c.server if is_server else c.client).ops, c.compared(name)
+        miss = Miss.NOT_CAPTURED_AT_CLIENT if is_server else Miss.NOT_CAPTURED_AT_SERVER
+        spans = (ops.t1, ops.t2) if is_server else (ops.t0, ops.t3)
+        others, shown = (np.flatnonzero(some) for some in (compared & (c.missed(name) == miss), compared))
+        others_ns, shown_ns = (int((spans[1][at] - spans[0][at]).sum()) for at in (others, shown))
+        sums = c.unseen[name] or Unseen(len(shown), float(shown_ns), 0, 0, 0, 0.0, 0.0)
+        return cls(sums, len(others), others_ns)
 
     def __add__(self, later: Self) -> Self:
         """This one, and a later block's."""
+        others = self.others + later.others, self.others_ns + later.others_ns
         if self.sums is None or later.sums is None:
-            return later if self.sums is None else self
+            return type(self)(later.sums if self.sums is None else self.sums, *others)
         pairs = zip(dataclasses.astuple(self.sums), dataclasses.astuple(later.sums), strict=True)
-        return type(self)(Unseen(*(before + now for before, now in pairs)))
+        return type(self)(Unseen(*(before + now for before, now in pairs)), *others)
+
+    @property
+    def ops(self) -> int | None:
+        """Ops that the capture knows of and does not show; None: it is not known to hide any."""
+        return None if self.sums is None or not self.sums.ops else self.sums.ops
+
+    @property
+    def share(self) -> float:
+        """Of all ops, those."""
+        return 0.0 if self.sums is None else self.sums.share
 
     def rows(self) -> model.Unseen | None:
         """The figures of the capture, where it hides any op."""

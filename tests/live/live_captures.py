@@ -6,8 +6,8 @@ from pathlib import Path
 
 from nfslat.decode.windows import Window, Windows
 from nfslat.decode.workspace import open_workspace
+from nfslat.flow.pairs import Pair, pairs
 from nfslat.model.units import NS_PER_S
-from nfslat.windows.pairs import Pair, pairs
 
 
 def windows_of(path: Path, seconds: float) -> list[Window]:

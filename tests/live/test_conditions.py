@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from live_captures import pairs_of
 
 from nfslat.errors import UsageError
+from nfslat.flow.analysed import analysed
+from nfslat.flow.gaps import Gaps
 from nfslat.live.conditions import Clause, parse_condition
 from nfslat.live.rows import row_of
 from nfslat.live.watch import Stretch, report_of
-from nfslat.windows.analysed import analysed
-from nfslat.windows.gaps import Gaps
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
 

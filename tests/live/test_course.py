@@ -20,12 +20,12 @@ from windowed import windowed
 from nfslat import api
 from nfslat.answer.model import Report
 from nfslat.cli.main import main
+from nfslat.flow.pairs import Pair
 from nfslat.live.course import Course, Lasting, followed
 from nfslat.live.held import Captures
 from nfslat.live.rows import Row
 from nfslat.live.watch import OnPackets, Stretch, Watched
 from nfslat.model.units import NS_PER_S
-from nfslat.windows.pairs import Pair
 
 pytestmark = needs_native
 _HEALTHY = "lab/a_v3_baseline"

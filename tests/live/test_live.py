@@ -24,14 +24,14 @@ from live_captures import pairs_of
 from nfslat import api
 from nfslat.cli.main import main
 from nfslat.errors import InputError
+from nfslat.flow.analysed import analysed
+from nfslat.flow.gaps import Gaps
+from nfslat.flow.pairs import Pair
 from nfslat.live.course import followed
 from nfslat.live.rows import SCHEMA, Row, row_of
 from nfslat.live.text import Lines
 from nfslat.live.watch import Stretch, report_of
 from nfslat.select import Filters, select
-from nfslat.windows.analysed import analysed
-from nfslat.windows.gaps import Gaps
-from nfslat.windows.pairs import Pair
 
 pytestmark = needs_native
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
@@ -49,7 +49,7 @@ def _sums(server: Path, client: Path, seconds: float) -> tuple[int, int, int]:
     return (
         sum(len(one.client.ops) for one in found),
         sum(map(len, matched)),
-        sum(int(one.unmatched.sum()) for one in found),
+        sum(int(one.lone.by_conn.sum()) for one in found),
     )
 
 

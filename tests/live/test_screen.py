@@ -20,11 +20,11 @@ from textual.widgets import Static
 
 from nfslat.cli.main import main
 from nfslat.errors import InputError
+from nfslat.flow.analysed import analysed
+from nfslat.flow.gaps import Gaps
 from nfslat.live.rows import row_of
 from nfslat.live.screen import Layers, Screen, slowest_of
 from nfslat.live.watch import Stretch, report_of
-from nfslat.windows.analysed import analysed
-from nfslat.windows.gaps import Gaps
 
 pytestmark = needs_native
 ROOT = Path(__file__).parents[2]

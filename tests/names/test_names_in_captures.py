@@ -19,6 +19,7 @@ from nfslat.names.paths import Paths, paths_of, paths_of_side
 from nfslat.pipeline import correlate
 from nfslat.results import Correlation
 from nfslat.select import Filters, op_labels
+from nfslat.tally.captures import CaptureTally
 
 pytestmark = needs_native
 ROOT, DIRECTORY = bytes(28) + b"root", bytes(28) + b"dire"
@@ -180,7 +181,7 @@ def test_names_that_are_not_kept_are_told(decoder: Decoder, tmp_path: Path) -> N
     side = _pair(decoder, tmp_path).client
     cut = replace(side, decoded=replace(side.decoded, details=replace(side.decoded.details, files_dropped=321)))
     gaps = np.zeros(len(side.ops.connections), dtype=np.int64)
-    notes = [{one.code: one for one in capture_notes(of, gaps)} for of in (side, cut)]
+    notes = [{one.code: one for one in capture_notes(CaptureTally.of(of, gaps, "client", None))} for of in (side, cut)]
     assert notes[1].keys() - notes[0].keys() == {"capture-names-dropped"}
     assert notes[1]["capture-names-dropped"].count == 321
     assert "321 rows" in notes[1]["capture-names-dropped"].text

@@ -1,4 +1,4 @@
-"""One side -> what is wrong, or merely remarkable, with its capture: how much, and what that does to the answer."""
+"""What was counted of a capture -> what is wrong, or merely remarkable, with it, and what that does to the answer."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from itertools import pairwise
 import numpy as np
 
 from nfslat.answer.model import AuditNote
-from nfslat.clock.tick import is_coarse, mean_error_ns
-from nfslat.figures.audit.again import again_notes
+from nfslat.decode.capture import Source
 from nfslat.figures.audit.missing import missing_notes
 from nfslat.figures.audit.words import MANY, be, have, note, share, size, some, span
-from nfslat.model.protocol import NULL
-from nfslat.model.tables import I64, State
+from nfslat.model.decoded import Decoded
+from nfslat.model.details import Tcp
+from nfslat.model.tables import State
 from nfslat.model.units import to_ms
-from nfslat.results import Side
-from nfslat.select import op_labels
+from nfslat.tally.captures import CaptureTally, Ticking
 
 _REORDERED, _NOTICEABLE = 0.001, 0.01  # of the packets; of a response time
 _SET_NS = 100_000_000  # packets change places by less; a clock is set by more (ntpd: by 128 ms or more, chrony: 1 s)
@@ -27,22 +26,22 @@ _TAP_NS = 1_000
 _RATE = 200_000  # packets/s: a fifth of a CPU
 
 
-def capture_notes(side: Side, gaps: I64) -> list[AuditNote]:
-    """Notes on one capture, most serious first; each counts something. `gaps` are its `missing_calls`."""
+def capture_notes(tally: CaptureTally) -> list[AuditNote]:
+    """Notes on one capture, most serious first; each counts something."""
     found = [
-        *_clock_notes(side),
-        *_tick_notes(side),
-        *_file_notes(side),
-        *missing_notes(side, gaps),
-        *again_notes(side),
-        *_reading_notes(side),
-        *_packet_notes(side),
+        *_clock_notes(tally),
+        *_tick_notes(tally.ticking),
+        *_file_notes(tally),
+        *missing_notes(tally),
+        *_again_notes(tally),
+        *_reading_notes(tally.facts),
+        *_packet_notes(tally),
     ]
     return sorted((one for one in found if one.count), key=lambda one: one.severity != "warning")
 
 
-def _clock_notes(side: Side) -> list[AuditNote]:
-    d, directions = side.decoded, side.directions
+def _clock_notes(tally: CaptureTally) -> list[AuditNote]:
+    d, directions = tally.facts, tally.facts.directions
     if directions is not None:
         text = (
             f"sent and received packets are stamped by two clocks, {span(directions.delta_ns)} apart (as tcpdump -j "
@@ -50,7 +49,7 @@ def _clock_notes(side: Side) -> list[AuditNote]:
             f"{span(directions.error_ns)}. Capture with the host's clock: tcpdump -j host"
         )
         return [note("capture-two-clocks", max(d.backward_times, directions.backward), text, warn=True)]
-    early, by_ns = _replies_before_calls(side)
+    early, by_ns = _replies_before_calls(tally)
     if early:
         text = (
             f"{some(early, 'reply', 'replies')} {be(early)} stamped before their calls, by {span(by_ns)}, and could "
@@ -62,7 +61,7 @@ def _clock_notes(side: Side) -> list[AuditNote]:
         return []
     back_ns, packets = d.largest_backward_ns, sum(d.packet_kinds.values())
     is_rare = d.backward_times <= max(_REORDERED * packets, 1)
-    if back_ns is not None and back_ns >= _SET_NS and is_rare and not _overlapping_files(side):
+    if back_ns is not None and back_ns >= _SET_NS and is_rare and not _overlapping_files(tally.source):
         text = (
             f"time goes back by {span(back_ns)} within the file: the clock was set while the capture ran, and "
             "operations in flight at that moment have wrong times"
@@ -71,59 +70,41 @@ def _clock_notes(side: Side) -> list[AuditNote]:
     text = f"{some(d.backward_times, 'packet')} with an earlier time than the one before"
     if back_ns is not None:
         text += f", by up to {span(back_ns)}; response times may be off by that"
-    matters = back_ns is None or back_ns > _NOTICEABLE * _mean_duration_ns(side)
+    matters = back_ns is None or back_ns > _NOTICEABLE * tally.odd.took_ns / max(tally.ops, 1)
     return [note("capture-reordered", d.backward_times, text, warn=not is_rare and matters)]
 
 
-def _tick_notes(side: Side) -> list[AuditNote]:
+def _tick_notes(ticking: Ticking) -> list[AuditNote]:
     """Stamps by a clock that goes in steps; a note of its own says more where there are two clocks."""
-    tick = side.tick
-    if not tick.ns:
+    if not ticking.ns:
         return []
-    ops = round(tick.share * len(side.ops))
-    error_ms = to_ms(mean_error_ns(tick, side.ops.t3 - side.ops.t0, side.ops.t0))
     text = (
-        f"the time stamps of {some(ops, 'op')} tick every {to_ms(tick.ns):g} ms: each response time may be off by as "
-        f"much, their mean by {error_ms:.3g} ms. The clock that made them, or the file's format, is no finer"
+        f"the time stamps of {some(ticking.ops, 'op')} tick every {to_ms(ticking.ns):g} ms: each response time may be "
+        f"off by as much, their mean by {to_ms(ticking.error_ns):.3g} ms. The clock that made them, or the file's "
+        "format, is no finer"
     )
-    matters = is_coarse(tick, _mean_duration_ns(side), alone=False)
-    more = "; percentiles, what is in flight and what operations wait for are not judged" if matters else ""
-    return [note("capture-coarse-stamps", ops, text + more, warn=matters)]
+    more = "; percentiles, what is in flight and what operations wait for are not judged" if ticking.is_coarse else ""
+    return [note("capture-coarse-stamps", ticking.ops, text + more, warn=ticking.is_coarse)]
 
 
-def _mean_duration_ns(side: Side) -> float:
-    ops = side.ops
-    return float((ops.t3 - ops.t0).mean()) if len(ops) else 0.0
-
-
-def _replies_before_calls(side: Side) -> tuple[int, int]:
+def _replies_before_calls(tally: CaptureTally) -> tuple[int, int]:
     """Replies without a call that are older than a call without a reply with their XID: how many, and by how much.
 
     None where they are few: an XID that was used again.
     """
-    d = side.decoded
-    without = d.states[State.NO_REPLY], d.states[State.NO_CALL]
-    if min(without) <= MANY * d.messages:
-        return 0, 0
-    calls = d.loose.take(d.loose.state == State.NO_REPLY)
-    replies = d.loose.take(d.loose.state == State.NO_CALL)
-    keys_c, keys_r = (loose.conn.astype(np.int64) << 33 | (loose.xid.astype(np.int64)) for loose in (calls, replies))
-    keys_c, keys_r = keys_c * 2 + calls.direction, keys_r * 2 + (1 - replies.direction)
-    _, at_c, at_r = np.intersect1d(keys_c, keys_r, return_indices=True)
-    late_ns = calls.first_ns[at_c] - replies.first_ns[at_r]
-    early = late_ns[late_ns > 0]
-    is_many = len(early) > MANY * d.messages and len(early) * 2 > len(late_ns)
-    return (len(early), int(np.median(early))) if is_many else (0, 0)
+    d, odd = tally.facts, tally.odd
+    least = MANY * d.messages
+    is_many = min(d.states[State.NO_REPLY], d.states[State.NO_CALL]) > least and odd.early > least
+    return (odd.early, odd.early_ns) if is_many and odd.early * 2 > odd.paired_xids else (0, 0)
 
 
-def _overlapping_files(side: Side) -> int:
-    files = side.source.files
-    return sum(b.first_ns < a.last_ns for a, b in pairwise(files))
+def _overlapping_files(source: Source) -> int:
+    return sum(b.first_ns < a.last_ns for a, b in pairwise(source.files))
 
 
-def _file_notes(side: Side) -> list[AuditNote]:
-    d = side.decoded
-    said = [file.damage for file in side.source.files if file.damage]
+def _file_notes(tally: CaptureTally) -> list[AuditNote]:
+    d, source = tally.facts, tally.source
+    said = [file.damage for file in source.files if file.damage]
     damage = f" ({said[0]})" if said else ""
     return [
         note(
@@ -134,15 +115,26 @@ def _file_notes(side: Side) -> list[AuditNote]:
         ),
         note(
             "files-overlap",
-            _overlapping_files(side),
+            _overlapping_files(source),
             "files of the set overlap in time: they are no rotation of one capture, and were read one after the other",
             warn=True,
         ),
     ]
 
 
-def _reading_notes(side: Side) -> list[AuditNote]:
-    d = side.decoded
+def _again_notes(tally: CaptureTally) -> list[AuditNote]:
+    """Calls that came again after their answer: over UDP, or with its connection, that may have been lost."""
+    after = tally.shown.again
+    text = (
+        f"{some(after, 'call')} ({share(after, tally.ops)} of the ops) came again soon after the answer, with "
+        f"the same XID and the same request as far as it is shown, and {be(after)} taken for retransmitted. Where a "
+        "client uses its XIDs again as soon, they are ops of their own, and not counted. tcpdump -s 0 shows what "
+        "each asks for"
+    )
+    return [note("capture-xids-again", after, text, warn=tally.shown.again_on_tcp > MANY * tally.ops)]
+
+
+def _reading_notes(d: Decoded) -> list[AuditNote]:
     untracked, damaged = (d.packet_kinds.get(kind, 0) for kind in ("untracked", "tcp damaged"))
     return [
         note(
@@ -205,8 +197,8 @@ def _reading_notes(side: Side) -> list[AuditNote]:
     ]
 
 
-def _packet_notes(side: Side) -> list[AuditNote]:
-    d, tcp = side.decoded, side.decoded.details.tcp
+def _packet_notes(tally: CaptureTally) -> list[AuditNote]:
+    d, tcp = tally.facts, tally.facts.details.tcp
     packets = sum(d.packet_kinds.values())
     rate, copies = d.busiest_second_packets or 0, d.duplicate_packets
     observer = (
@@ -226,7 +218,7 @@ def _packet_notes(side: Side) -> list[AuditNote]:
             f" ({share(merged, with_data)} of the packets with data). Outgoing ones are stamped before transmission, "
             "incoming ones when merged, so serialisation time is in the network parts, not in sending"
         )
-    late, connections = _without_handshake(side)
+    late, connections = _without_handshake(tcp)
     wire, captured = d.wire_bytes or 0, d.captured_bytes or 0
     return [
         note("observer-effect", rate if rate >= _RATE else 0, observer, warn=True),
@@ -242,13 +234,12 @@ def _packet_notes(side: Side) -> list[AuditNote]:
             "unknown, so a full window is recognised only where the sender repeatedly stops at its edge",
         ),
         note("capture-offload", merged if merged > _MERGED * with_data else 0, offload),
-        note("capture-snaplen", max(wire - captured, 0), f"{_of(captured, wire)} captured{_cut(side)}"),
+        note("capture-snaplen", max(wire - captured, 0), f"{_of(captured, wire)} captured{_cut(tally)}"),
     ]
 
 
-def _without_handshake(side: Side) -> tuple[int, int]:
+def _without_handshake(tcp: Tcp) -> tuple[int, int]:
     """TCP connections with data of which a SYN is not in the capture, and all with data."""
-    tcp = side.decoded.details.tcp
     _, number = np.unique((tcp.conn.astype(np.int64) << 32) + tcp.reconnect, return_inverse=True)
     has_data = np.bincount(number, weights=tcp.data_packets) > 0
     unseen = np.bincount(number, weights=tcp.saw_syn == 0) > 0
@@ -262,12 +253,10 @@ def _of(part: int, whole: int) -> str:
     return f"{part / scale:.1f} of {digits} {unit}" if scale else f"{part:,} of {digits} {unit}"
 
 
-def _cut(side: Side) -> str:
+def _cut(tally: CaptureTally) -> str:
     """What that does."""
-    ops = side.ops
-    has_offset = np.array([label in ("READ", "WRITE") for label in op_labels(ops.kinds)], dtype=np.bool_)
-    unknown = int(np.count_nonzero(has_offset[ops.kind] & (ops.offset == NULL))) if len(ops) else 0
-    if unknown > MANY * len(ops):
+    unknown = tally.odd.without_offset
+    if unknown > MANY * tally.ops:
         return f"; {some(unknown, 'READ or WRITE', 'READs and WRITEs')} without an offset are matched by XID alone"
     # Headers that are behind it have a note of their own.
-    return "" if side.decoded.hidden else "; no figure needs the rest"
+    return "" if tally.facts.hidden else "; no figure needs the rest"

@@ -9,20 +9,21 @@ import numpy as np
 from nfslat.answer.model import AuditNote
 from nfslat.figures.audit.words import LEAN, MANY, be, have, note, size, some
 from nfslat.model.tables import I64, Miss, State, hosts
-from nfslat.results import Correlation, Side
+from nfslat.results import Correlation
+from nfslat.tally.captures import CaptureTally
 
 # Messages without a partner are no surprise where others are known to be missing: three for one, as those are "at
 # least" and "about" so many, and one for as many lost bytes as the smallest call has.
 _EXPLAINED, _SMALLEST = 3, 100
 
 
-def missing_notes(side: Side, gaps: I64) -> list[AuditNote]:
-    """Drops, headers and calls that are not shown, messages without a partner. `gaps` are its `missing_calls`.
+def missing_notes(tally: CaptureTally) -> list[AuditNote]:
+    """Drops, headers and calls that a capture does not show, messages without a partner.
 
     Where one of them brings the others about, that one is the warning and says what it cost; the others are counted.
     """
-    d = side.decoded
-    hidden, missing = d.hidden, int(gaps.sum())
+    d = tally.facts
+    hidden, missing = d.hidden, int(tally.shown.missing.sum())
     unanswered, orphans = d.states[State.NO_REPLY], d.states[State.NO_CALL]
     messages, calls = max(d.messages, 1), max(d.states[State.PAIRED] // 2 + unanswered + missing, 1)
     is_explained = unanswered + orphans <= _EXPLAINED * (hidden + missing) + d.lost_bytes / _SMALLEST
@@ -50,7 +51,7 @@ def missing_notes(side: Side, gaps: I64) -> list[AuditNote]:
         f"the capturing host itself counted {some(d.interface_drops, 'packet')} that it did not capture; ops may be "
         "missing. A larger buffer (tcpdump -B) or a smaller -s helps"
     )
-    snaplen = side.source.snaplen
+    snaplen = tally.source.snaplen
     where = "lost packets" if snaplen is None else f"lost packets or beyond the snaplen of {snaplen:,}"
     more = "" if snaplen is None else ". tcpdump -s 0 shows what lies beyond the snaplen"
     headers = f"at least {some(hidden, 'RPC header')} {be(hidden)} not captured, in {where}"

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from nfslat import pipeline
+from nfslat.flow.gaps import Gaps
+from nfslat.flow.pairs import Pair
 from nfslat.model.tables import State
 from nfslat.results import Analysis, Correlation, Side
-from nfslat.windows.gaps import Gaps
-from nfslat.windows.pairs import Pair
 
 
 def analysed(found: Correlation, pair: Pair, gaps: Mapping[str, Gaps]) -> Analysis:

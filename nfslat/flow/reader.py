@@ -19,7 +19,7 @@ _MOST_AHEAD = 5_000_000  # ops that are taken in before they are asked for
 
 
 class Windowed(Protocol):
-    """What reads a capture: `nfslat.decode.windows.Windows`, `nfslat.windows.counted.Counted`."""
+    """What reads a capture: `nfslat.decode.windows.Windows`, `nfslat.flow.counted.Counted`."""
 
     @property
     def source(self) -> Source:

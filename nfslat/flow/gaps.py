@@ -15,6 +15,7 @@ from nfslat.decode.blocks import Blocks
 from nfslat.decode.capture import Source
 from nfslat.decode.windows import Window, Windows
 from nfslat.decode.xid_gaps import Calls, calls_of, missing_of, unanswered
+from nfslat.kernels.exact import longer
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import I64
 
@@ -104,11 +105,3 @@ def _joined(before: Calls, now: Calls) -> Calls:
         xid=np.concatenate([before.xid, now.xid]),
         is_nfs=np.concatenate([before.is_nfs, now.is_nfs]),
     )
-
-
-def longer(whole: I64, more: I64) -> I64:
-    """The sum of two columns, of which either may be longer."""
-    out = np.zeros(max(len(whole), len(more)), dtype=np.int64)
-    out[: len(whole)] += whole
-    out[: len(more)] += more
-    return out

@@ -1,37 +1,47 @@
-"""The windows of one capture -> the same, joined until they hold enough ops, and counted (`nfslat.windows.counts`)."""
+"""The windows of one capture -> the same, joined until they hold enough ops, and what is counted in them.
+
+Everything that a window is read with is counted here, before any of it is matched: so that what the report says of a
+capture is of all its packets and ops, exactly.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
+import numpy as np
+
+from nfslat import pipeline
 from nfslat.decode.blocks import Blocks
 from nfslat.decode.in_line import in_line
 from nfslat.decode.windows import Window, Windows
+from nfslat.flow.gaps import Gapped, Gaps
+from nfslat.model.decoded import Decoded
+from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_S
-from nfslat.select import Filters
-from nfslat.windows.counts import Counts
-from nfslat.windows.gaps import Gapped, Gaps
+from nfslat.results import Side
+from nfslat.select import Filters, select
+from nfslat.tally.captures import CaptureTally
+from nfslat.tally.outcomes import OutcomeTally
 
 _PAUSE_NS = NS_PER_S // 5  # without an answer
 _MOST_PAUSE_NS = 10 * NS_PER_S  # so much longer a window may become
 _SOON, _ALL = 1000, 50_000  # calls in which gaps are looked for: to judge a window by, and to count them
+_OPS_TO_TELL_CLOCKS = 1000
+_NOT_YET: I64 = np.zeros(0, dtype=np.int64)  # gaps are known when all was read
 
 
 class Counted(Gapped):
     """An iterator over the windows of one capture, which counts what is in them."""
 
-    def __init__(
-        self,
-        windows: Windows | Blocks,
-        role: str,
-        srt: str,
-        *,
-        filters: Filters | None = None,
-        least_ops: int = 0,
-    ) -> None:
+    def __init__(self, windows: Windows | Blocks, role: str, srt: str, filters: Filters, least_ops: int = 0) -> None:
         """`role`: server or client; windows are joined until they hold `least_ops`."""
         super().__init__(windows, least_calls=_SOON)
-        self.counts = Counts(role, srt, filters)
+        self.tally: CaptureTally | None = None  # None: nothing was read
+        self.outcomes = OutcomeTally.empty()
+        self.selected = 0  # ops that an NFS client called, and that filters leave
+        self._role, self._srt, self._filters = role, srt, filters
+        self._has_one_clock = False
         self._gaps = Gaps(_ALL)
         self._least_ops = least_ops
         self._parts: list[Window] = []
@@ -60,10 +70,10 @@ class Counted(Gapped):
 
     def drain(self) -> int:
         """Read what is left; the ops in it that an NFS client called."""
-        before = self.counts.ops
+        before = self.selected
         while self._take():
             self._clear()
-        return self.counts.ops - before
+        return self.selected - before
 
     def _whole(self) -> int:
         """How many of the parts make a window; 0: more have to be read. It does not end while nothing is answered: of a
@@ -99,14 +109,35 @@ class Counted(Gapped):
         try:
             window = super().__next__()
         except StopIteration:
-            self._gaps.end()
-            self.counts.missing = self._gaps.found
-            self.counts.source, self.counts.files = self.source, self._windows.facts
+            self._end()
             return False
         self._gaps.add(window.decoded, window.begin_ns)
-        self.counts.add(window.decoded, self.source)
+        self._count(window.decoded)
         self._add(window)
         return True
+
+    def _count(self, decoded: Decoded) -> None:
+        if self._has_one_clock and len(decoded.ops):
+            side = Side(self.source, decoded, np.zeros(0, dtype=np.int8))
+        else:
+            side = pipeline.side_of(self.source, decoded)
+            # Whoever stamps what was sent and what was received by two clocks does so from the first packet on.
+            self._has_one_clock = len(decoded.ops) >= _OPS_TO_TELL_CLOCKS and side.directions is None
+        ops = side.ops
+        side = dataclasses.replace(side, reasons=select(ops, self._filters, ops.t0, side.decoded.first_ns))
+        before_ns = None if self.tally is None else self.tally.shown.ran_ns
+        block = CaptureTally.of(side, _NOT_YET, self._role, self._srt, before_ns).as_sketches()
+        self.tally = block if self.tally is None else self.tally + block
+        self.outcomes += OutcomeTally.of({self._role: side}, side)
+        self.selected += int(np.count_nonzero(side.forward))
+
+    def _end(self) -> None:
+        """What is known when all was read."""
+        self._gaps.end()
+        if self.tally is not None:
+            shown = dataclasses.replace(self.tally.shown, missing=np.maximum(self._gaps.found, 0))
+            facts = dataclasses.replace(self.tally.facts, **self._windows.facts)
+            self.tally = dataclasses.replace(self.tally, source=self.source, facts=facts, shown=shown)
 
 
 def _ends_ns(parts: list[Window], pick: Callable[[list[int]], int]) -> int | None:

@@ -18,15 +18,14 @@ from nfslat.decode.in_line import parted
 from nfslat.decode.windows import Window
 from nfslat.errors import InputError
 from nfslat.findings.words import times
+from nfslat.flow.alone import Lone
+from nfslat.flow.reader import Reader, Windowed
 from nfslat.match.match import Matching, match
 from nfslat.model.decoded import Decoded
-from nfslat.model.tables import I64, Matched, Miss, Ops
+from nfslat.model.tables import Matched, Miss, Ops
 from nfslat.model.units import NS_PER_S
 from nfslat.results import Correlation, Side
 from nfslat.select import Filters
-from nfslat.windows.alone import alone_and_outside
-from nfslat.windows.gaps import longer
-from nfslat.windows.reader import Reader, Windowed
 
 # An op of the server's that has no partner after so long has none: by then TCP has given up, or the client's capture
 # lacks it.
@@ -40,10 +39,6 @@ _TRIED = 60  # windows without any op in common, from the beginning
 _MOST_HELD = 20_000_000  # ops
 
 
-def _none() -> I64:
-    return np.zeros(0, dtype=np.int64)
-
-
 @dataclass(frozen=True)
 class Pair:
     """A window of the client's clock. `found` is None where it has no op that the server's capture has, too."""
@@ -53,9 +48,7 @@ class Pair:
     client: Decoded
     found: Correlation | None
     later_ns: int = 0  # about so much later the client's clock is than the server's
-    # of the server's ops, those that were given up meanwhile, by connection
-    unmatched: I64 = field(default_factory=_none)
-    outside: int = 0  # of the server's ops, those that began before the client's capture did, or ended after it
+    lone: Lone = field(default_factory=Lone)  # of the server's ops, those that were given up meanwhile
     # from when to when, client's clock, where nothing is found; None: not known
     server_ran_ns: tuple[int, int] | None = None
     is_rest: bool = False  # what was held when the captures ended: it may have no op of the client's
@@ -63,7 +56,7 @@ class Pair:
     @property
     def given_up(self) -> int:
         """Of the server's ops, those that have no partner."""
-        return int(self.unmatched.sum()) + self.outside
+        return self.lone.ops
 
 
 class Exchanged(Exception):
@@ -87,6 +80,7 @@ def pairs(
         end_ns = window.end_ns
         begin_ns = window.begin_ns if begin_ns is None else min(begin_ns, window.begin_ns)  # clocks are set back
         later_ns = clocks.later_ns(window)
+        del window  # what it holds is in two tables from now on
         if later_ns is not None:
             pair = _pair(of_server, of_client, (begin_ns, end_ns), later_ns, srt, filters, may_swap=may_swap)
             may_swap &= pair.found is None  # the first one tells
@@ -227,27 +221,30 @@ def _pair(
     end_ns, ran_ns = window_ns[1], _ran_ns(client, -later_ns)
     left = _dropped(server, ran_ns, filters)
     own, other = client.joined(), server.joined()
+    client.held, server.held = [], []  # each table goes as soon as it is parted
     first = _matching(other, own)
     comes = (first.unmatched.client != Miss.MATCHED) & (own.ops.t3 >= end_ns - _LATE_NS) & (not server.is_over)
     own, later = parted(own, ~comes, end_ns)
+    client.held = [later]
     until_ns = end_ns - later_ns
     fates = first.unmatched.server
     # What the server did for others takes its threads, too.
     goes = (fates == Miss.MATCHED) | ((fates == Miss.CONNECTION_UNMATCHED) & (other.ops.t3 < until_ns))
     now, rest = parted(other, goes, until_ns)
+    del other
     vain = (rest.ops.t3 < until_ns - _HELD_NS) | client.is_over
-    left.append(alone_and_outside(rest.ops, ran_ns, filters, vain))
+    left.append(Lone.of(rest.ops, ran_ns, filters, vain))
     server.held = [parted(rest, ~vain)[0] if vain.any() else rest]
-    client.held = [later]
-    found = None
-    if len(first.matched):
+    is_met, found = len(first.matched) > 0, None
+    del rest, first, fates  # to compare takes memory
+    if is_met:
         sides = [_side(reader, one) for reader, one in ((server, now), (client, own))]
         found = pipeline.compare(*sides, filters=filters, srt=srt, may_swap=may_swap)
         if found.swapped:
             raise Exchanged
     else:
-        left.append(alone_and_outside(now.ops, ran_ns, filters))
-    return Pair(*window_ns, own, found, later_ns, *_sums(left), server_ran_ns=_ran_ns(server, later_ns))
+        left.append(Lone.of(now.ops, ran_ns, filters))
+    return Pair(*window_ns, own, found, later_ns, sum(left, Lone()), server_ran_ns=_ran_ns(server, later_ns))
 
 
 def _unmatched(
@@ -259,25 +256,18 @@ def _unmatched(
     if later_ns is None:
         return Pair(*window_ns, own, None)
     left = _dropped(server, _ran_ns(client, -later_ns), filters)
-    return Pair(*window_ns, own, None, later_ns, *_sums(left), server_ran_ns=_ran_ns(server, later_ns))
+    return Pair(*window_ns, own, None, later_ns, sum(left, Lone()), server_ran_ns=_ran_ns(server, later_ns))
 
 
-def _dropped(server: Reader, ran_ns: tuple[int, int], filters: Filters) -> list[tuple[I64, int]]:
+def _dropped(server: Reader, ran_ns: tuple[int, int], filters: Filters) -> list[Lone]:
     dropped, server.dropped = server.dropped, []
-    return [alone_and_outside(ops, ran_ns, filters) for ops in dropped]
+    return [Lone.of(ops, ran_ns, filters) for ops in dropped]
 
 
 def _ran_ns(reader: Reader, later_ns: int) -> tuple[int, int]:
     """When a capture ran, on a clock that is so much later than its own."""
     begin_ns, end_ns = reader.ran_ns
     return begin_ns + later_ns, end_ns + later_ns if reader.is_over else _EVER_NS
-
-
-def _sums(left: list[tuple[I64, int]]) -> tuple[I64, int]:
-    counts = _none()
-    for one, _ in left:
-        counts = longer(counts, one)
-    return counts, sum(one for _, one in left)
 
 
 def _side(reader: Reader, decoded: Decoded) -> Side:

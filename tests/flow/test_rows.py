@@ -18,9 +18,9 @@ from nfslat import api
 from nfslat.cli.main import main
 from nfslat.errors import InputError
 from nfslat.export.by_window import CsvSink, ParquetSink
+from nfslat.flow import run
 from nfslat.report import markdown
 from nfslat.report.html import page
-from nfslat.windows import run
 
 pytestmark = needs_native
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"

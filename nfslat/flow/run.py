@@ -1,0 +1,93 @@
+"""Two captures of more operations than are judged as a whole -> the report on both, stretch by stretch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from nfslat.answer import model
+from nfslat.decode.blocks import Blocks
+from nfslat.decode.capture import MOST_JOINED_OPS, Source
+from nfslat.decode.windows import Windows
+from nfslat.errors import InputError
+from nfslat.figures.audit.pair import exchanged
+from nfslat.figures.objectives import Slo
+from nfslat.flow.analysed import analysed
+from nfslat.flow.counted import Counted
+from nfslat.flow.pairs import Exchanged, pairs
+from nfslat.flow.slow_ops import SlowOps
+from nfslat.flow.whole import Whole
+from nfslat.kernels.memory import give_back
+from nfslat.results import Analysis
+from nfslat.select import Filters
+
+Streamed = Blocks | Windows
+STRETCH_OPS = 200_000  # at least, that are judged by themselves: enough to tell threads and slots by
+
+
+@dataclass(frozen=True)
+class Asked:
+    """`each` stretch is handed on as it is analysed, and so many of the `slowest` ops are told one by one."""
+
+    tool: model.Tool
+    may_swap: bool
+    stretch_ops: int | None = None
+    slo: Sequence[Slo] = ()
+    progress: Callable[[int], None] = lambda _: None
+    each: Callable[[Analysis], None] = lambda _: None
+    slowest: int = 20
+    filters: Filters = dataclasses.field(default_factory=Filters)
+    interval_s: float | None = None
+
+
+def correlate(blocks: tuple[Streamed, Streamed], again: Callable[[Source], Streamed], asked: Asked) -> model.Report:
+    """The report on two captures that were taken at the same time, the server's `blocks` and the client's. `again`
+    reads a capture once more, where they were given client first.
+
+    Raises ``InputError`` where a capture cannot be read, or the two have nothing in common.
+    """
+    server, client = (side.source for side in blocks)
+    try:
+        return _read(*blocks, asked)
+    except Exchanged:
+        if not all(file.path.is_file() for source in (server, client) for file in source.files):
+            raise InputError(
+                "by its packets it is the client's; give the server's capture first", about=server.name
+            ) from None
+    made = _read(again(client), again(server), dataclasses.replace(asked, may_swap=False, progress=lambda _: None))
+    return dataclasses.replace(made, notes=[*made.notes, exchanged(client.name, server.name)])
+
+
+def _read(of_server: Streamed, of_client: Streamed, asked: Asked) -> model.Report:
+    read, srt, filters = of_server.bytes + of_client.bytes, asked.tool.srt, asked.filters
+    slow = SlowOps(asked.slowest, has_frames=all(len(side.source.files) == 1 for side in (of_server, of_client)))
+    try:
+        server = Counted(of_server, "server", srt, filters)
+        client = Counted(
+            of_client, "client", srt, filters, STRETCH_OPS if asked.stretch_ops is None else asked.stretch_ops
+        )
+        gaps, whole = {"server": server.gaps, "client": client.gaps}, Whole(filters, asked.interval_s)
+        for pair in pairs(server, client, srt, may_swap=asked.may_swap, filters=filters):
+            if pair.found is not None and pair.found.moved_ns:
+                raise InputError(
+                    f"there are clocks of several hosts in a capture of more than {MOST_JOINED_OPS:,} operations, "
+                    "which are not told apart: give the captures of two hosts, or a part of their time"
+                )
+            c = None if pair.found is None else analysed(pair.found, pair, gaps)
+            whole.add(pair, c)
+            if c is not None:
+                slow.add(c)
+                asked.each(c)
+            del pair, c  # before the next one is made
+            give_back()
+            now = of_server.bytes + of_client.bytes
+            asked.progress(now - read)
+            read = now
+        outside = server.drain()
+    finally:
+        of_server.close()
+        of_client.close()
+    captures = {name: side.tally for name, side in (("server", server), ("client", client)) if side.tally is not None}
+    report = whole.report(captures, server.outcomes + client.outcomes, outside, asked.tool, asked.slo)
+    return dataclasses.replace(report, slowest=slow.ops)
