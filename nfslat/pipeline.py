@@ -228,15 +228,15 @@ def compare(
 
 def _ticks_of(server: Side, client: Side, of_whole: Mapping[str, Tick] | None = None) -> dict[str, Tick]:
     """Of the sides whose stamps tick slowly. A part has the tick `of_whole` where all stamps of that have it."""
-    found = {}
+    ticks = {}
     for name, side in (("server", server), ("client", client)):
         if of_whole is not None and name not in of_whole:
             continue
         is_known = of_whole is not None and of_whole[name].share == 1
         tick = of_whole[name] if of_whole is not None and is_known else side.tick
         if tick.ns:
-            found[name] = tick
-    return found
+            ticks[name] = tick
+    return ticks
 
 
 def _on_one_clock(

@@ -8,6 +8,7 @@ the step, to within how they were rounded and how the clock was slewed.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from typing import NamedTuple
 
@@ -41,7 +42,7 @@ class Tick(NamedTuple):
 FINE = Tick(0, 0.0)
 # Ticks that ops take on average: then what they wait for can be told as ever; with what has to be inferred, hardly.
 _FINE_ENOUGH, _FINE_ENOUGH_ALONE = 100, 10_000
-_SOME = 0.05  # of the ops
+_LEAST_SHARE = 0.05  # of the ops
 _SPREADS = 2  # standard errors
 # As a part of a tick, or of the durations if they are less: in the lab disks of 20 and 100 ms kept step with ticks of
 # 10 ms, and means were off by 0.2 of a tick, 0.32 at the worst.
@@ -53,7 +54,7 @@ _STRETCHES = 32  # of the time
 
 def is_coarse(tick: Tick, mean_ns: float, *, alone: bool) -> bool:
     """Do stamps tick so slowly that only means are known of ops which take so long? `alone`: of one capture."""
-    return tick.ns * (_FINE_ENOUGH_ALONE if alone else _FINE_ENOUGH) > mean_ns and tick.share >= _SOME
+    return tick.ns * (_FINE_ENOUGH_ALONE if alone else _FINE_ENOUGH) > mean_ns and tick.share >= _LEAST_SHARE
 
 
 def mean_error_ns(tick: Tick, durations_ns: I64, begins_ns: I64) -> float:
@@ -112,7 +113,7 @@ def at_the_latest(ops: Ops, tick: Tick, *, calls: bool) -> Ops:
 
 
 def tick_of(ops: Ops) -> Tick:
-    """Of a capture, on the clock that stamped it. One way may be stamped by another clock, and so may connections,
+    """The tick of a capture, on the clock that stamped it. One way may be stamped by another clock, and so may connections,
     where several files were made one: then the longest tick is told."""
     if len(ops) * 2 < _LEAST_PACKETS:
         return FINE
@@ -155,22 +156,26 @@ def _sample(count: int) -> list[slice]:
 
 def _of_blocks(ops: Ops, blocks: list[slice], conn: int | None, *, calls: bool, replies: bool) -> int:
     """Nearly all blocks have to show it: in one of many a clock may have been set."""
-    found = []
+    ticks_ns = []
+    ways = [(("t0", "call_first_frame"), ("t1", "call_last_frame"))] if calls else []
+    ways += [(("t2", "reply_first_frame"), ("t3", "reply_last_frame"))] if replies else []
     for at in blocks:
         rows: slice | Bool = slice(None) if conn is None else ops.conn[at] == conn
-        columns = [*((ops.t0, ops.t1) if calls else ()), *((ops.t2, ops.t3) if replies else ())]
-        stamps = np.concatenate([column[at][rows] for column in columns])
-        packets = len(stamps) // 2  # a message has one at the least
+        stamps, frames = (
+            np.concatenate([getattr(ops, column)[at][rows] for column in columns])
+            for columns in zip(*itertools.chain.from_iterable(ways), strict=True)
+        )
+        packets = len(np.unique(frames))  # messages may share them
         if packets >= _LEAST_PACKETS or len(blocks) == 1:
-            found.append(tick_of_stamps(stamps, packets))
-    if not found:
+            ticks_ns.append(tick_of_stamps(stamps, packets))
+    if not ticks_ns:
         return 0
-    found.sort()
-    return found[1] if len(found) == _BLOCKS else found[0]
+    ticks_ns.sort()
+    return ticks_ns[1] if len(ticks_ns) == _BLOCKS else ticks_ns[0]
 
 
 def tick_of_stamps(stamps: I64, packets: int) -> int:
-    """Of instants of so many packets, in any order, ns; 0: they are fine, or too few to say."""
+    """The tick of the instants of so many packets, in any order, ns; 0: they are fine, or too few to say."""
     if packets < _LEAST_PACKETS:
         return 0
     at, count = np.unique(stamps, return_counts=True)
@@ -202,7 +207,7 @@ def _counts(times: I64, count: I64, asked: I64) -> I64:
 
 
 def _exact(at: I64, count: I64, gaps: I64) -> int:
-    """Multiples to the nanosecond."""
+    """The tick of which stamps are multiples to the nanosecond, or 0."""
     draw = np.random.default_rng(0)
     best = 0
     for _ in range(_DRAWS):
@@ -217,7 +222,7 @@ def _exact(at: I64, count: I64, gaps: I64) -> int:
 
 
 def _slewed(gaps: I64) -> int:
-    """Multiples as near as stamps of microseconds, and a clock that is slewed, have them."""
+    """The same to within what stamps of microseconds, and a clock that is slewed, are off."""
     in_order = np.sort(gaps)
     least = int(in_order[int(len(gaps) * (1 - _EXACT_SHARE))])
     near = in_order[in_order < _NEAR_TICKS * least].astype(np.float64)

@@ -22,7 +22,7 @@ from nfslat.figures.slow_ops import slow_ops_of
 from nfslat.figures.ticks import ticks_of
 from nfslat.figures.unseen import with_unseen
 from nfslat.figures.whatif import in_effect
-from nfslat.findings.client import Slots, client_findings
+from nfslat.findings.client import client_findings
 from nfslat.findings.coarse import bearable
 from nfslat.findings.connecting import connecting_findings
 from nfslat.findings.database import database_findings
@@ -127,7 +127,7 @@ def judge(
     if c.coarse_ns:
         explained = bearable(explained, to_ms(c.coarse_ns))
     elif c.ticks:
-        explained = [one for one in explained if not isinstance(one.evidence, Slots) or one.evidence.is_told]
+        explained = [cause for cause in explained if getattr(cause.evidence, "is_told", True)]
     gains = with_gains(c, facts, in_effect(c, known, facts, explained), explained)
     found = ranked(gains, facts.mean.total_ms)
     error_ms, ticks = 0.0, ticks_of(c)
@@ -354,7 +354,7 @@ def _least_round_trip_ms(c: Analysis) -> float | None:
     if not c.clock.fits or (c.coarse_ns and c.inferred is not None):  # of one capture in ticks only a mean is known
         return None
     # Bounds are a tick of each capture further apart than that, or none: half of it on average.
-    wider_ns = sum(one.ns for one in c.ticks.values()) / 2
+    wider_ns = sum(tick.ns for tick in c.ticks.values()) / 2
     if c.charges is not None:
         return to_ms(max(2 * c.charges.half_trip_ns - wider_ns, 0.0))
     low_ns, high_ns = c.clock.main.bounds_at(c.clock.main.t_ns)

@@ -27,7 +27,7 @@ def ticks_of(c: Analysis) -> Ticks | None:
         far = math.hypot(near, network)
         server, client = (far, near) if c.inferred.side == "server" else (near, far)
         apart = math.hypot(near, 2 * network if c.inferred.side == "server" else network)
-    client_ms, server_ms, network_ms, apart_ms = (float(to_ms(one)) for one in (client, server, network, apart))
+    client_ms, server_ms, network_ms, apart_ms = (float(to_ms(ns)) for ns in (client, server, network, apart))
     is_alone = c.inferred is not None
     return Ticks(to_ms(c.coarse_ns), ops, client_ms, server_ms, network_ms, apart_ms, is_alone)
 

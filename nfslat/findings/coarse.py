@@ -19,9 +19,9 @@ from nfslat.findings.server import Queue, Reconnect, Storage
 from nfslat.findings.slow_ops import Late
 from nfslat.findings.words import ms, times
 
-_ENOUGH = 5  # ticks: what takes so long is known well enough
-_FEW = 0.1  # of the ops
-_BEYOND = 1.5  # errors: what is further apart is so beyond doubt
+_LEAST_TICKS = 5  # ticks: what takes so long is known well enough
+_MOST_SLOW = 0.1  # of the ops
+_BEYOND_ERRORS = 1.5  # errors: what is further apart is so beyond doubt
 
 
 class Ticks(NamedTuple):
@@ -42,7 +42,7 @@ class Ticks(NamedTuple):
     def names_layer(self, mean: Layers) -> bool:
         """Is it beyond their error which layer adds most?"""
         more_ms = mean.server_ms - mean.network_ms
-        return (more_ms if self.is_alone else abs(more_ms)) > _BEYOND * self.apart_error_ms
+        return (more_ms if self.is_alone else abs(more_ms)) > _BEYOND_ERRORS * self.apart_error_ms
 
     def why(self, mean: Layers) -> str:
         """What such stamps tell, and that it is all that they tell."""
@@ -74,13 +74,13 @@ class Ticks(NamedTuple):
         return mean.network_ms < -self.network_error_ms
 
     def tells_means(self, mean: Layers) -> bool:
-        """Are means more than their errors?"""
+        """Are the means of both hosts more than their errors?"""
         return max(self.client_error_ms, self.server_error_ms) < mean.server_ms + mean.network_ms
 
 
-def bearable(found: Iterable[Diagnosis], tick_ms: float) -> list[Diagnosis]:
+def bearable(findings: Iterable[Diagnosis], tick_ms: float) -> list[Diagnosis]:
     """Those that rest on counts, on means, on figures of hosts, or on times of many ticks."""
-    return [one for one in found if _is_bearable(one.evidence, _ENOUGH * tick_ms)]
+    return [finding for finding in findings if _is_bearable(finding.evidence, _LEAST_TICKS * tick_ms)]
 
 
 def _is_bearable(evidence: object, enough_ms: float) -> bool:
@@ -93,7 +93,7 @@ def _is_bearable(evidence: object, enough_ms: float) -> bool:
             return evidence.storage_ms is not None
         case Late():
             # Many may wait for a thread, and threads are not known.
-            return evidence.slow_ms >= enough_ms and evidence.slow_ops <= _FEW * evidence.of_ops
+            return evidence.slow_ms >= enough_ms and evidence.slow_ops <= _MOST_SLOW * evidence.of_ops
         case SentAgain():
             return evidence.after_ms >= enough_ms
         case Reconnect() | HostPause() | Connecting():

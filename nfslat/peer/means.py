@@ -21,10 +21,10 @@ from nfslat.peer.inferred import Inferred
 from nfslat.peer.path import TIMER_NS, bare_acks
 from nfslat.peer.vantage import Vantage
 
-_ENOUGH = 20  # bare ACKs
+_LEAST_ACKS = 20  # bare ACKs
 _NEARER = 3  # times as far is the other end, where the capture is at one of them
-_FEW, _SOME, _MOST = 0.02, 0.1, 0.9  # of them
-_FINER = "Capture with finer stamps (tcpdump -j, --time-stamp-precision), or on another host"
+_FEW, _LEAST_SHARE, _MOST = 0.02, 0.1, 0.9  # of them
+_FINER_STAMPS = "Capture with finer stamps (tcpdump -j, --time-stamp-precision), or on another host"
 
 
 class _Way(NamedTuple):
@@ -40,7 +40,7 @@ class _Way(NamedTuple):
             return None
         came, took = (np.concatenate(column) for column in zip(*acks, strict=True))
         quick = took < TIMER_NS - tick.ns
-        is_told = np.count_nonzero(quick) >= _ENOUGH and np.mean(quick) >= _MOST
+        is_told = np.count_nonzero(quick) >= _LEAST_ACKS and np.mean(quick) >= _MOST
         if not is_told or not (quick.all() or _is_apart(took[quick], tick.ns)):
             return None
         return cls(float(took[quick].mean()), mean_error_ns(tick, took[quick], came[quick]))
@@ -53,7 +53,9 @@ def _is_apart(quick: I64, tick_ns: int) -> bool:
     most = int((TIMER_NS - tick_ns) // tick_ns)  # that are less than any timer
     if count[most:].sum() <= _FEW * len(quick):
         return True
-    return bool(most > 0 and count[most - 1] >= _SOME * len(quick) and count[: most - 1].sum() <= _FEW * len(quick))
+    return bool(
+        most > 0 and count[most - 1] >= _LEAST_SHARE * len(quick) and count[: most - 1].sum() <= _FEW * len(quick)
+    )
 
 
 def infer_means(ops: Ops, asked: Bool, talks: list[Segments], side: str | None, frames: I32, tick: Tick) -> Found | str:
@@ -74,16 +76,18 @@ def infer_means(ops: Ops, asked: Bool, talks: list[Segments], side: str | None, 
     near, near_ns = side, 0.0
     if near is None:
         if to_server is None or to_client is None:
-            return f"{why} too few acknowledgements by TCP alone show at which of the hosts it was taken. {_FINER}"
+            return (
+                f"{why} too few acknowledgements by TCP alone show at which of the hosts it was taken. {_FINER_STAMPS}"
+            )
         near = "client" if to_client.mean_ns <= to_server.mean_ns else "server"
         at_once, path = sorted((to_server, to_client))
         near_ns = at_once.error_ns
         if at_once.mean_ns > max(near_ns, path.mean_ns / _NEARER):
-            return f"{why} neither host acknowledges at once on average, so that it was taken between them. {_FINER}"
+            return f"{why} neither host acknowledges at once, so that it was taken between them. {_FINER_STAMPS}"
     way = to_server if near == "client" else to_client
     if way is None:
-        return f"{why} too few acknowledgements by TCP alone show what the path takes on average. {_FINER}"
-    client_ns, server_ns = (0.0 if one is None else one.mean_ns for one in (to_client, to_server))
+        return f"{why} too few acknowledgements by TCP alone show what the path takes on average. {_FINER_STAMPS}"
+    client_ns, server_ns = (0.0 if way_to is None else way_to.mean_ns for way_to in (to_client, to_server))
     known = np.zeros(len(ops), dtype=np.bool_)
     known[rows] = True
     half = round(way.mean_ns / 2)

@@ -102,8 +102,8 @@ def bare_acks(exchange: Exchange) -> tuple[I64, I64]:
     row, took = _answered(exchange, least_ns=0)
     last = np.flatnonzero(np.diff(row, append=len(exchange.heard)) > 0)
     of_last = row[last]
-    told = last[(exchange.heard.size[of_last] == 0) & ~exchange.heard.twice[of_last]]
-    return exchange.heard.t_ns[row[told]], took[told]
+    bare = last[(exchange.heard.size[of_last] == 0) & ~exchange.heard.twice[of_last]]
+    return exchange.heard.t_ns[row[bare]], took[bare]
 
 
 def _by_timer(late_ns: I64 | F64) -> Bool:
