@@ -256,8 +256,8 @@ def _of_ops(source: Sequence[Latency], known: Known, c: Analysis, unused: list[s
             if size and latency.blocks * LEAST_BLOCK >= LEAST_IN_A_ROW * size:
                 unused.append(
                     f"{latency.source}: a wait of {latency.blocks:.1f} blocks is several {latency.op}s of "
-                    f"{size / 1024:.3g} KB, and how many of them were in flight at once is not known: no wait is joined "
-                    "with operations"
+                    f"{size / 1024:.3g} KB, and how many of them were in flight at once is not known: no wait is "
+                    "joined with operations"
                 )
                 continue
         if joined is None or joined.pieces is None or not joined.pieces.is_in_a_row or has_one_slot:
