@@ -26,7 +26,7 @@ _UNIT = re.compile(r"\s{0,20}([num]?secs)\s{1,40}: count\s{1,20}distribution")
 _BUCKET = re.compile(r"\s{0,20}(\d{1,18}) -> (\d{1,18})\s{0,40}: (\d{1,18})\s")
 _KEY = re.compile(r"(?:disk|flags) = '?([\w /-]{1,64}?)'?\s*$")
 _MS = {"nsecs": 1e-6, "usecs": 1e-3, "msecs": 1.0, "secs": 1e3}
-_APART = 1.5  # times the slowest operation of the captures; a call so long is none of these
+_TIMES_APART = 1.5  # times the slowest operation of the captures; a call so long is none of these
 _OPS = {"R": "READ", "W": "WRITE", "O": "OPEN", "G": "GETATTR", "S": "STATFS", "C": "COMMIT", "F": "fsync"}
 
 
@@ -125,14 +125,14 @@ def beside(traced: Traced, slowest_ms: Mapping[str, float]) -> tuple[list[str], 
     if not asked:
         ops = ", ".join(op for op in traced.calls)
         return [], [f"its calls ({ops}) are of no operation of these captures: it is of another time, mount or host"]
-    said = []
+    notes_of = []
     for op, most in sorted(asked.items(), key=lambda row: -row[1]):
         least = f"the slowest {op} in the captures takes {_ms(slowest_ms[op])} ms"
-        if most > _APART * slowest_ms[op]:
-            said.append(f"{least}: a call of {_ms(most)} ms was made at another time, or waited above the wire")
+        if most > _TIMES_APART * slowest_ms[op]:
+            notes_of.append(f"{least}: a call of {_ms(most)} ms was made at another time, or waited above the wire")
         else:
-            said.append(f"{least}, so that calls of {_ms(most)} ms may be these")
-    return said, []
+            notes_of.append(f"{least}, so that calls of {_ms(most)} ms may be these")
+    return notes_of, []
 
 
 def _ms(value: float) -> str:

@@ -65,8 +65,8 @@ def join(known: Known, files: Sequence[Evidence], c: Analysis) -> tuple[Known, l
             known = dataclasses.replace(known, calls=(*known.calls, *calls.means))
             notes += calls.notes
         elif isinstance(record, bcc.Traced | nfsstat.Nfsstat):
-            said, of_no_use = _beside(record, c)
-            notes += [f"{name}: {each}" for each in said]
+            remarks, of_no_use = _beside(record, c)
+            notes += [f"{name}: {each}" for each in remarks]
             unused += [f"{name}: {each}" for each in of_no_use]
     return known, unused, notes
 

@@ -96,7 +96,7 @@ _OPS = {"pread": "READ", "pwrite": "WRITE"}
 
 
 def _pieces(calls: Sequence[Call], joined: Joined, mine: I64, kind: I64, c: Analysis) -> Pieces | None:
-    """Of the calls `mine`, which are those with ops among all of the `kind`; None where they are few of these."""
+    """What the calls `mine`, which have ops, are made of; None where they are few of all the calls of the `kind`."""
     op = _OPS.get(calls[int(kind[0])].name)
     seen = int(np.count_nonzero(joined.seen[kind]))
     if op is None or not len(mine) or len(mine) < _FEW * seen:
@@ -106,13 +106,13 @@ def _pieces(calls: Sequence[Call], joined: Joined, mine: I64, kind: I64, c: Anal
     for row in mine.tolist():
         of_call = joined.ops[row]
         begun, until = 0, 0
-        for begin, end in sorted((int(ops.t0[one]), int(ops.t3[one])) for one in of_call):
+        for begin, end in sorted((int(ops.t0[op_row]), int(ops.t3[op_row])) for op_row in of_call):
             gaps_ns += max(begin - until, 0) if begun else 0
             busy_ns += max(end - max(begin, until), 0)
             asked_ns += end - begin
             begun, until = 1, max(until, end)
         count += len(of_call)
-        size += sum(int(ops.size[one]) for one in of_call if ops.size[one] != NULL32)
+        size += sum(int(ops.size[op_row]) for op_row in of_call if ops.size[op_row] != NULL32)
     gaps = max(count - len(mine), 1)
     return Pieces(op, count / len(mine), asked_ns / max(busy_ns, 1), size / count, float(to_ms(gaps_ns / gaps)))
 

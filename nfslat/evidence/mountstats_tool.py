@@ -19,8 +19,8 @@ from nfslat.evidence.records import Evidence, Latency, Mount, OpStats
 _MOUNT = re.compile(r"Stats for (\S.{0,4000}) mounted on (/.{0,4000}):\s*$")
 _OPTIONS = re.compile(r"\s{1,8}NFS mount options: (\S{1,4000})")
 _AGE = re.compile(r"\s{1,8}NFS mount age: (?:(\d{1,6}) days?, )?(\d{1,2}):(\d\d):(\d\d)\s*$")
-_LONGEST = 9000  # characters of a line that are looked at
-_MOST_SHOWN = 3  # operations of a mount
+_LONGEST_LINE = 9000  # characters of a line that are looked at
+_MOST_OPERATIONS = 3  # of a mount that are named
 _OPERATION = re.compile(r"([A-Z][A-Z0-9_]{1,40}):\s*$")
 _OPS = re.compile(r"\s{1,8}(\d{1,15}) ops \(\d{1,5}%\)")
 _AGAIN = re.compile(r"\s(\d{1,15}) retrans \(\d{1,5}%\)")
@@ -31,17 +31,17 @@ _TIMES = re.compile(rf"\s{{1,8}}backlog wait: {_MEAN}\s{{1,8}}RTT: {_MEAN}\s{{1,
 
 def belongs(line: str) -> bool:
     """Whether a mount begins with the line."""
-    return line.startswith("Stats for ") and _MOUNT.match(line[:_LONGEST]) is not None
+    return line.startswith("Stats for ") and _MOUNT.match(line[:_LONGEST_LINE]) is not None
 
 
 def evidence(lines: Iterable[str], _: str) -> Evidence:
     """Latencies of each mount; raises ``InputError`` where no operation has times, or those of one cannot be read."""
     mounts = parse(lines)
-    found = [(mount, *without_resent(mount, _source(mount))) for mount in mounts]
-    latencies = tuple(one for mount, each, _ in found for one in _of_mount(mount, each))
+    by_mount = [(mount, *without_resent(mount, _source(mount))) for mount in mounts]
+    latencies = tuple(latency for mount, each, _ in by_mount for latency in _of_mount(mount, each))
     if not latencies:
         raise InputError("mountstats printed no times of operations: give all that it printed, without --nfs")
-    notes = [note for mount, _, said in found for note in (_costliest(mount), *said)]
+    notes = [note for mount, _, remarks in by_mount for note in (_costliest(mount), *remarks)]
     return Evidence(latencies, (*notes, "its means go back to the mount, unless mountstats had --since"), mounts)
 
 
@@ -52,17 +52,17 @@ def parse(lines: Iterable[str]) -> tuple[Mount, ...]:
     op, calls, again, sizes = "", 0, 0, (0, 0)
     number = 0
     for number, line in enumerate(lines, 1):
-        text = line[:_LONGEST]
+        text = line[:_LONGEST_LINE]
         if started := _MOUNT.match(text):
             ops, op = {}, ""
             mounts.append(Mount(started[1], started[2], version="", ops=ops))
         elif not mounts:
             continue
         elif options := _OPTIONS.match(text):
-            told = options_of(options[1])
-            mounts[-1] = replace(mounts[-1], options=told, version=version_of(told))
+            in_effect = options_of(options[1])
+            mounts[-1] = replace(mounts[-1], options=in_effect, version=version_of(in_effect))
         elif age := _AGE.match(text):
-            days, hours, minutes, seconds = (int(one or 0) for one in age.groups())
+            days, hours, minutes, seconds = (int(text or 0) for text in age.groups())
             mounts[-1] = replace(mounts[-1], age_s=86400 * days + 3600 * hours + 60 * minutes + seconds)
         elif named := _OPERATION.match(text):
             _refuse_cut(op, number)
@@ -73,7 +73,7 @@ def parse(lines: Iterable[str]) -> tuple[Mount, ...]:
         elif op and (moved := _BYTES.match(text)):
             sizes = (int(moved[1]) * calls, int(moved[2]) * calls)
         elif op and calls and (times := _TIMES.match(text)):
-            queue, rtt, execute = (round(float(one) * calls) for one in times.groups())
+            queue, rtt, execute = (round(float(mean) * calls) for mean in times.groups())
             ops[op] = OpStats(calls, calls + again, 0, *sizes, queue, rtt, execute)
             op = ""
     _refuse_cut(op, number)
@@ -96,18 +96,18 @@ def _source(mount: Mount) -> str:
 def _of_mount(mount: Mount, latencies: Sequence[Latency]) -> Iterator[Latency]:
     """Beside what they had on the wire; a host's name in place of its address does not tell whose mount it is."""
     server = mount.server if _is_address(mount.server) else ""
-    wire_ms = {one.op: one.mean_ms for one in latencies if one.layer == "client wire"}
-    for one in latencies:
-        yield replace(one, server=server, wire_ms=wire_ms[one.op] if one.layer == "client" else None)
+    wire_ms = {latency.op: latency.mean_ms for latency in latencies if latency.layer == "client wire"}
+    for latency in latencies:
+        yield replace(latency, server=server, wire_ms=wire_ms[latency.op] if latency.layer == "client" else None)
 
 
 def _costliest(mount: Mount) -> str:
     """What most time goes into, by operation, and how much of that is before the calls are sent."""
-    rows = sorted(mount.ops.items(), key=lambda row: -row[1].execute_ms)[:_MOST_SHOWN]
+    rows = sorted(mount.ops.items(), key=lambda row: -row[1].execute_ms)[:_MOST_OPERATIONS]
     shown = "; ".join(
-        f"{op} {one.execute_ms / one.ops:.3g} ms, {one.queue_ms / one.ops:.3g} of it before it is sent and "
-        f"{one.rtt_ms / one.ops:.3g} until its answer ({one.ops:,} ops)"
-        for op, one in rows
+        f"{op} {stats.execute_ms / stats.ops:.3g} ms, {stats.queue_ms / stats.ops:.3g} of it before it is sent and "
+        f"{stats.rtt_ms / stats.ops:.3g} until its answer ({stats.ops:,} ops)"
+        for op, stats in rows
     )
     return f"{mount.path}: the client's kernel counts {shown or 'no operation'}"
 

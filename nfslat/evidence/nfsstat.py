@@ -18,15 +18,15 @@ _TITLE = re.compile(
     r"(?:(Client|Server) (?:rpc|nfs|NFSv\d|packet|reply|io|read|file)\b.{0,40}|Version (\d): \(\d{1,19} calls\)"
     r"|NFSv(\d): \(\d{1,19} operations\)|Connection(?: oriented|less))\s*:?\s*$"
 )
-_SURE = re.compile(
+_SURE_LINE = re.compile(
     r"(?:(?:Client|Server) (?:rpc|nfs|NFSv[234])(?: stats| v[234](?: operations)?)?:|\s*nfs v[234] (?:client|serv))"
 )
-_LISTED = re.compile(r"\s{0,8}nfs v(\d) (client|server|servop)\s{1,16}([a-z][\w-]{1,24}):\s{1,16}(\d{1,19})\s*$")
+_LISTED_ROW = re.compile(r"\s{0,8}nfs v(\d) (client|server|servop)\s{1,16}([a-z][\w-]{1,24}):\s{1,16}(\d{1,19})\s*$")
 _NAME = re.compile(r"[a-z][a-z0-9_/-]{1,24}")
 _NUMBER = re.compile(r"(\d{1,19})(?:\s{1,12}\d{1,3}%)?(?=\s|$)")
-_LONGEST = 400  # characters of a line that are looked at
-_MOST_SHOWN = 3  # operations of a host
-_SHOWN = 0.05  # of the operations
+_LONGEST_LINE = 400  # characters of a line that are looked at
+_MOST_OPERATIONS = 3  # operations of a host
+_LEAST_SHARE = 0.05  # of the operations
 _MANY_AGAIN = 0.001  # of the calls
 # Names of the kernel's client -> operations on the wire.
 _ON_WIRE = {"open_noat": "OPEN", "open_noattr": "OPEN", "open_conf": "OPEN_CONFIRM", "open_dgrd": "OPEN_DOWNGRADE",
@@ -57,13 +57,12 @@ class Nfsstat:
 
 def belongs(line: str) -> bool:
     """Whether only nfsstat prints such a line."""
-    return _SURE.match(line[:_LONGEST]) is not None
+    return _SURE_LINE.match(line[:_LONGEST_LINE]) is not None
 
 
 def evidence(lines: Iterable[str], _: str) -> Evidence:
     """What a host counted, as notes; raises ``InputError`` where there is no table."""
-    found = parse(lines)
-    return Evidence((), record=found)
+    return Evidence((), record=parse(lines))
 
 
 def parse(lines: Iterable[str]) -> Nfsstat:
@@ -72,8 +71,8 @@ def parse(lines: Iterable[str]) -> Nfsstat:
     operations: dict[str, dict[str, int]] = {}
     role, version, in_rpc, names = "", "", False, list[str]()
     for line in lines:
-        text = line[:_LONGEST].rstrip()
-        if listed := _LISTED.match(text):
+        text = line[:_LONGEST_LINE].rstrip()
+        if listed := _LISTED_ROW.match(text):
             role = "client" if listed[2] == "client" else "server"
             if listed[3] != "total":
                 operations.setdefault(role, {})[f"{listed[1]} {listed[3]}"] = int(listed[4])
@@ -88,7 +87,7 @@ def parse(lines: Iterable[str]) -> Nfsstat:
         elif all(_NAME.fullmatch(word) for word in text.split()):
             names = text.split()
         elif names:
-            numbers = [int(one) for one in _NUMBER.findall(text)]
+            numbers = [int(number) for number in _NUMBER.findall(text)]
             if len(numbers) == len(names):
                 table = dict(zip(names, numbers, strict=True))
                 if "%" in text:
@@ -120,29 +119,29 @@ def _host(role: str, rpc: Mapping[str, int], operations: Mapping[str, int]) -> H
     return Host(rpc.get("calls"), again, rpc.get("badcalls", 0), sums)
 
 
-def beside(found: Nfsstat, share_of: Mapping[str, float], resent: int | None) -> tuple[list[str], list[str]]:
+def beside(counted: Nfsstat, share_of: Mapping[str, float], resent: int | None) -> tuple[list[str], list[str]]:
     """What a host counts, beside the captures; and why that is of no use for them.
 
     `share_of` is the share of each operation among those of the captures, `resent` how many of their calls were sent
     again (None: not known).
     """
-    said: list[str] = []
+    notes: list[str] = []
     unused: list[str] = []
-    for role, host in found.hosts.items():
+    for role, host in counted.hosts.items():
         if host.calls:
-            said += _calls(role, host, resent)
+            notes += _calls(role, host, resent)
         total = sum(host.operations.values())
         rows = sorted(host.operations.items(), key=lambda row: -row[1])
-        most = [(name, count / total) for name, count in rows if count >= _SHOWN * total][:_MOST_SHOWN]
+        most = [(name, count / total) for name, count in rows if count >= _LEAST_SHARE * total][:_MOST_OPERATIONS]
         if not most:
             continue
         shown = ", ".join(f"{share:.1%} {_NAMES.get(name, name.upper())}" for name, share in most)
         here = ", ".join(f"{share_of.get(_on_wire(name), 0.0):.1%}" for name, _ in most)
-        said.append(f"the {role} counts {shown} since its counters began; in the captures that is {here}")
+        notes.append(f"the {role} counts {shown} since its counters began; in the captures that is {here}")
         if not any(share_of.get(_on_wire(name)) for name, _ in most):
             unused.append(f"the operations that the {role} counts most ({shown}) are not in the captures, which are "
                           "of another load than most of what it counts")  # fmt: skip
-    return said, unused
+    return notes, unused
 
 
 def _calls(role: str, host: Host, resent: int | None) -> list[str]:

@@ -233,9 +233,9 @@ def _with_latencies(known: Known, sources: Sequence[Sequence[Latency]], c: Analy
 
 def _by_mount(latencies: Sequence[Latency]) -> list[Sequence[Latency]]:
     """The latencies of each mount by themselves, where a file is of a client's mounts."""
-    if not any(one.layer == "client wire" for one in latencies):
+    if not any(latency.layer == "client wire" for latency in latencies):
         return [latencies]
-    return [list(each) for _, each in groupby(latencies, key=lambda one: one.source)]
+    return [list(each) for _, each in groupby(latencies, key=lambda latency: latency.source)]
 
 
 def _of_ops(source: Sequence[Latency], known: Known, c: Analysis, unused: list[str]) -> Sequence[Latency]:
@@ -244,26 +244,29 @@ def _of_ops(source: Sequence[Latency], known: Known, c: Analysis, unused: list[s
     Where the client has one slot, they may be what it holds back, and stay as they are. Waits that are larger than an
     op, and joined with none, are left out: how many of their ops were under way at once is not known.
     """
-    has_one_slot = known.slots == 1 or any(one.limit == 1 for one in c.inflight.sessions if not one.callbacks)
-    waits = {f"{one.source}, {one.call}": one for one in known.calls}
+    has_one_slot = known.slots == 1 or any(
+        session.limit == 1 for session in c.inflight.sessions if not session.callbacks
+    )
+    waits = {f"{call.source}, {call.call}": call for call in known.calls}
     kept = []
-    for one in source:
-        joined = waits.get(one.source) if one.layer == "application" else None
-        if joined is None and one.blocks and one.op in c.ops_of and not known.calls:
-            size = data_bytes(c, c.rows_of([one.op]))
-            if size and one.blocks * LEAST_BLOCK >= LEAST_IN_A_ROW * size:
+    for latency in source:
+        joined = waits.get(latency.source) if latency.layer == "application" else None
+        if joined is None and latency.blocks and latency.op in c.ops_of and not known.calls:
+            size = data_bytes(c, c.rows_of([latency.op]))
+            if size and latency.blocks * LEAST_BLOCK >= LEAST_IN_A_ROW * size:
                 unused.append(
-                    f"{one.source}: a wait of {one.blocks:.1f} blocks is several {one.op}s of {size / 1024:.3g} KB, "
-                    "and which of them were under way at once is not known: no wait is joined with operations"
+                    f"{latency.source}: a wait of {latency.blocks:.1f} blocks is several {latency.op}s of "
+                    f"{size / 1024:.3g} KB, and how many of them were in flight at once is not known: no wait is "
+                    "joined with operations"
                 )
                 continue
         if joined is None or joined.pieces is None or not joined.pieces.is_in_a_row or has_one_slot:
-            kept.append(one)
+            kept.append(latency)
             continue
         ops = joined.pieces.ops
-        count = None if one.count is None else round(one.count * ops)
+        count = None if latency.count is None else round(latency.count * ops)
         wire_ms = (joined.network_ms + joined.server_ms) / ops
-        kept.append(dataclasses.replace(one, mean_ms=joined.total_ms / ops, wire_ms=wire_ms, count=count, ops=ops))
+        kept.append(dataclasses.replace(latency, mean_ms=joined.total_ms / ops, wire_ms=wire_ms, count=count, ops=ops))
     return kept
 
 
@@ -273,12 +276,12 @@ def _of_these(source: Sequence[Latency], c: Analysis) -> list[Latency]:
     Reads and writes together count where those that the source names are in the captures, too.
     """
     servers = hosts(c.client.ops.connections)
-    here = c.ops_of.keys() & ({one.op for one in source}.intersection(DATA_OPS) or DATA_OPS)
+    here = c.ops_of.keys() & ({latency.op for latency in source}.intersection(DATA_OPS) or DATA_OPS)
     return [
-        one
-        for one in source
-        if (one.op in c.ops_of or (not one.op and (bool(here) or one.layer == "storage")))
-        and (not one.server or one.server in servers)
+        latency
+        for latency in source
+        if (latency.op in c.ops_of or (not latency.op and (bool(here) or latency.layer == "storage")))
+        and (not latency.server or latency.server in servers)
     ]
 
 
@@ -291,7 +294,7 @@ def _not_used(
     unused, elsewhere = [], []
     for source in sources:
         name = source[0].source
-        if any(one.source in used for one in source) or not {each.layer for each in source} & _LAYERS:
+        if any(latency.source in used for latency in source) or not {each.layer for each in source} & _LAYERS:
             continue
         if source in foreign:
             why = "takes other times on the wire than the captures show, so it is of another time or host"
@@ -299,18 +302,18 @@ def _not_used(
         elif source[0].server and source[0].server not in servers:
             elsewhere.append(f"{name} of {source[0].server}")
         elif not _of_these(source, c):
-            ops = " and ".join(dict.fromkeys(one.op for one in source if one.op)) or "reads and writes"
+            ops = " and ".join(dict.fromkeys(latency.op for latency in source if latency.op)) or "reads and writes"
             unused.append(f"{name}: what it says is of {ops}, and these captures have no such operations")
         else:
             unused.append(f"{name}: what it says is given already")
-    if elsewhere and not any(one[0].server in servers for one in sources if one[0].server):
+    if elsewhere and not any(source[0].server in servers for source in sources if source[0].server):
         unused.append(f"{', '.join(elsewhere)}: no mount of a server that is in the captures")
     return unused
 
 
-def _name(one: Latency) -> str:
+def _name(latency: Latency) -> str:
     """``10046 trace ora.trc, db file scattered read / 16.0``."""
-    return one.source if one.ops is None else f"{one.source} / {one.ops:.1f}"
+    return latency.source if latency.ops is None else f"{latency.source} / {latency.ops:.1f}"
 
 
 def _mean_ms(found: Sequence[Latency], c: Analysis) -> float:

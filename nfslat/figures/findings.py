@@ -274,10 +274,10 @@ def _captured_within_ms(c: Analysis) -> float | None:
 
 
 def _in_pieces(known: Known) -> InPieces | None:
-    found = [(one, one.pieces) for one in known.calls if one.pieces is not None and one.pieces.is_in_a_row]
-    if not found:
+    in_a_row = [(call, call.pieces) for call in known.calls if call.pieces is not None and call.pieces.is_in_a_row]
+    if not in_a_row:
         return None
-    call, pieces = max(found, key=lambda row: row[0].calls * row[0].total_ms)
+    call, pieces = max(in_a_row, key=lambda row: row[0].calls * row[0].total_ms)
     return InPieces(
         call.call, call.calls, pieces.op, pieces.ops, pieces.size,
         call.total_ms, call.network_ms, call.server_ms, pieces.gap_ms,

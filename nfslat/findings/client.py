@@ -107,7 +107,7 @@ class Serial(Evidence):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Pieces(Evidence):
-    """Of serial-pieces."""
+    """The parts of a call, of serial-pieces."""
 
     call: str  # of the application, or its wait
     calls: int
@@ -199,7 +199,7 @@ def _pieces(f: Facts) -> Diagnosis | None:
         server_ms=p.server_ms,
         above_wire_ms=p.total_ms - on_wire_ms,
     )
-    found = diagnosis(
+    pieces = diagnosis(
         "serial-pieces",
         "client",
         f"a {p.call} takes {ms(p.total_ms)} ms, because it is {evidence.sum}; each is sent {ms(p.gap_ms)} ms after the "
@@ -219,7 +219,7 @@ def _pieces(f: Facts) -> Diagnosis | None:
             verify=f"fewer or larger {p.op}s for each call, or several in flight at once",
         ),
     )
-    return found if p.ops >= _LEAST_PIECES else replace(found, severity="info")
+    return pieces if p.ops >= _LEAST_PIECES else replace(pieces, severity="info")
 
 
 def _slots(f: Facts) -> Diagnosis | None:

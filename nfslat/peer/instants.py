@@ -247,10 +247,10 @@ class Peer:
         calls, no more for one than the quickest of them takes, and for a SYN its part of that.
         """
         unbounded = np.full(len(calls.low), np.inf)
-        heard, said, opened = self.exchange.heard, self.exchange.said, self.exchange.opened_ns
-        if opened is None or self.exchange.opened_at_ns is None or self.departures is None or said.again.any():
+        heard, sent, opened = self.exchange.heard, self.exchange.said, self.exchange.opened_ns
+        if opened is None or self.exchange.opened_at_ns is None or self.departures is None or sent.again.any():
             return unbounded
-        begun = first_sent(said, np.where(before >= 0, heard.ack[before], 0) + 1)
+        begun = first_sent(sent, np.where(before >= 0, heard.ack[before], 0) + 1)
         free = np.where(before >= 0, heard.t_ns[before], NULL)
         mine = np.flatnonzero(calls.by_reply & (calls.left > calls.low) & ((begun >= free) | (heard.ack[before] == 0)))
         queued = heard.t_ns - self.departures.earliest > _MOST_TICKS * self.departures.tick_ns

@@ -82,7 +82,7 @@ def make(
         rank = (row not in pairs, -sum(cost.ms for cost in costs[row]), -int(packets[row]), row)
         # What the others shared goes at once: together it is as large as the trace, or larger.
         best = sorted([*best, _Known(rank, row, sight, costs[row])], key=lambda one: one.rank)[:top]
-    costliest = [one.row for one in best]
+    costliest = [known.row for known in best]
     details: list[model.Detail] = []
     for _, row, sight, costs_of in best:
         shared, talk = sight.main, sight.talk
@@ -117,7 +117,7 @@ def make(
         )
     if trace is not None:
         notes += trace_notes(trace)
-        if all(one.sqlnet_trace is None for one in details):
+        if all(detail.sqlnet_trace is None for detail in details):
             others = [row for row in order[:_CLOSELY] if row not in costliest]
             notes.insert(0, _not_compared(first, others if stream is None else None))
     return model.Report(

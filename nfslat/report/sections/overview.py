@@ -20,12 +20,14 @@ def causes_section(report: Report) -> Iterator[Block]:
     """The causes that matter, each with what to set or to look at, how, and how to check it."""
     matter = [one for one in report.findings if one.layer in LAYERS and one.severity == "warning"]
     yield from _causes(matter, report)
-    light = [one for one in report.findings if one.severity != "warning" and row_of(one.code).in_brief]
+    light = [finding for finding in report.findings if finding.severity != "warning" and row_of(finding.code).in_brief]
     if light:
         yield Title("Also seen")
-    for one in light:
+    for finding in light:
         # Its last part is what holds always.
-        yield Item(f"{one.code}, {one.confidence}: {_sentence(one.text.rpartition('; ')[0])}", style=one.layer)
+        yield Item(
+            f"{finding.code}, {finding.confidence}: {_sentence(finding.text.rpartition('; ')[0])}", style=finding.layer
+        )
 
 
 def _causes(matter: list[Finding], report: Report) -> Iterator[Block]:
