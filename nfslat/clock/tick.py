@@ -113,8 +113,8 @@ def at_the_latest(ops: Ops, tick: Tick, *, calls: bool) -> Ops:
 
 
 def tick_of(ops: Ops) -> Tick:
-    """The tick of a capture, on the clock that stamped it. One way may be stamped by another clock, and so may connections,
-    where several files were made one: then the longest tick is told."""
+    """The tick of a capture, on the clock that stamped it. One way may be stamped by another clock, and so may
+    connections, where several files were made one: then the longest tick is told."""
     if len(ops) * 2 < _LEAST_PACKETS:
         return FINE
     blocks = _sample(len(ops))
