@@ -605,7 +605,10 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
         captures={"capture": capture_of(side, missing, UnseenTally(_unseen_of_one(side, missing)).rows())},
         raw={"capture": raw_rows(side, tool.srt, "client")},
         selection=selection_of({"capture": side}, filters),
-        notes=[f"nothing is inferred of the other host: {why_alone}"] if why_alone else [],
+        notes=[
+            *([side.source.made_from] if side.source.made_from else []),
+            *([f"nothing is inferred of the other host: {why_alone}"] if why_alone else []),
+        ],
         hangs=hangs,
         inflight=inflight_of_one(side, in_flight(at_server, at_client)),
         called=_called({"capture": side}, filters),

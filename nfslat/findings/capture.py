@@ -16,6 +16,7 @@ _GRAVEST = (
     "two-clocks-suspected",
     "capture-late-stamps",
     "capture-clock-step",
+    "files-missing",
     "capture-drops",
 )
 _LEAST = ("observer-effect", "capture-duplicates", "capture-reordered")

@@ -10,6 +10,7 @@ from nfslat.answer.model import AuditNote
 from nfslat.figures.audit.again import again_notes
 from nfslat.figures.audit.missing import missing_notes
 from nfslat.figures.audit.words import MANY, be, have, note, share, size, some, span
+from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, State
 from nfslat.results import Side
@@ -68,6 +69,8 @@ def _clock_notes(side: Side) -> list[AuditNote]:
     text = f"{some(d.backward_times, 'packet')} with an earlier time than the one before"
     if back_ns is not None:
         text += f", by up to {span(back_ns)}; response times may be off by that"
+    if not _is_native(side):
+        text += ". --engine native reads packets in the order of their times"
     matters = back_ns is None or back_ns > _NOTICEABLE * _mean_duration_ns(side)
     return [note("capture-reordered", d.backward_times, text, warn=not is_rare and matters)]
 
@@ -102,9 +105,22 @@ def _overlapping_files(side: Side) -> int:
     return sum(b.first_ns < a.last_ns for a, b in pairwise(files))
 
 
+def _is_native(side: Side) -> bool:
+    return side.decoded.engine.startswith("native")
+
+
+def _overlap_copies(d: Decoded) -> str:
+    copies = d.duplicate_packets
+    both = f"; {some(copies, 'packet')} {be(copies)} there twice and count once" if copies else ""
+    return f". Their packets were read in the order of their times{both}"
+
+
 def _file_notes(side: Side) -> list[AuditNote]:
     d = side.decoded
     said = [file.damage for file in side.source.files if file.damage]
+    late, latest_ns = (
+        f(getattr(file, name) for file in side.source.files) for f, name in ((sum, "late"), (max, "latest_ns"))
+    )
     damage = f" ({said[0]})" if said else ""
     return [
         note(
@@ -116,8 +132,15 @@ def _file_notes(side: Side) -> list[AuditNote]:
         note(
             "files-overlap",
             _overlapping_files(side),
-            "files of the set overlap in time: they are no rotation of one capture, and were read one after the other",
-            warn=True,
+            "files of the set overlap in time: they are no rotation of one capture"
+            + (_overlap_copies(d) if _is_native(side) else ", and were read one after the other"),
+            warn=not _is_native(side),
+        ),
+        note(
+            "capture-sorted",
+            late,
+            f"{some(late, 'packet')} stood behind later ones in the file, by up to {span(latest_ns)}, as where several "
+            "queues are captured: read in the order of their times",
         ),
     ]
 
