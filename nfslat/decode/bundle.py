@@ -209,7 +209,7 @@ def _unzip(name: str, path: Path, folder: Path) -> list[Path]:
     except (zipfile.BadZipFile, NotImplementedError, *_DAMAGED) as problem:
         if isinstance(problem, OSError) and problem.filename is not None:
             raise
-        _refuse(name, f"is damaged ({problem or type(problem).__name__})")
+        _refuse(name, f"is damaged ({str(problem) or type(problem).__name__})")
     if not captures:
         raise InputError("a zip without a capture; give the file that tcpdump -w wrote", about=name)
     return captures

@@ -217,7 +217,8 @@ def _contradicted(rows: Prints, shares: U8) -> float:
 
 
 def _keys(of: U64, direction: I8, number: U32) -> U64:
-    return (of ^ (direction.astype(np.uint64) << np.uint64(63))) + number.astype(np.uint64) * _ODD
+    keys: U64 = (of ^ (direction.astype(np.uint64) << np.uint64(63))) + number.astype(np.uint64) * _ODD
+    return keys
 
 
 def _span(ns: int) -> str:

@@ -13,6 +13,7 @@ from nfslat.answer import model
 from nfslat.answer.words import missing_ops
 from nfslat.evidence.known import Known, counts_of, rate_per_s
 from nfslat.figures.above import sessions_open, times_kept_above
+from nfslat.figures.audit.between_files import file_gaps
 from nfslat.figures.charges import stalls_of
 from nfslat.figures.gains import with_gains
 from nfslat.figures.late_calls import late_calls, late_ns
@@ -123,6 +124,7 @@ def judge(
         inferred=None if c.inferred is None else c.inferred.side,
         error_ms=error_ms,
         is_clocked=c.inferred is None or c.inferred.is_clocked(c.matched.client),
+        lacks_files=any(file_gaps(side) for side in c.measured.values()),
         lost_share=0.0 if c.inferred is None else _lost_share(next(iter(c.measured.values()))),
     )
     mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by, put_off_ms=put_off_by_layer(facts))

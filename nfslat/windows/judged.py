@@ -175,6 +175,7 @@ def _ground(some: Sequence[Ground], ops: Sequence[int]) -> Ground:
         clock_fits=all(one.clock_fits for one in some),
         late=sorted(set(itertools.chain.from_iterable(one.late for one in some))),
         all_late=any(one.all_late for one in some),
+        lacks_files=any(one.lacks_files for one in some),
         long_ms=weighted([one.long_ms for one in some], ops) or 0.0,
         idle=weighted([one.idle for one in some], ops) or 0.0,
         unseen_explain=any(one.unseen_explain for one in some),
