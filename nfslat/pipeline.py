@@ -144,19 +144,22 @@ def inspect(source: Source, engine: Engine, *, filters: Filters, progress: Progr
 def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
     """One capture that `inspect` gave, compared with what its packets tell of the other host; or why they do not.
     Of its segments the sample is left in it that one of two captures has."""
+    from nfslat.peer.datagrams import as_answered, incomplete_replies
     from nfslat.peer.decoded import dated_frames, decoded_of, matched_one_to_one
     from nfslat.peer.infer import clock_of, infer
 
     d = side.decoded
     taken_at = side.source.bundle.side if side.source.bundle else None  # else the packets tell
     sample = sampled(d.segments)
-    found = infer(d.ops, ~d.ops.spread(is_reverse(d.ops)), d.segments, taken_at, dated_frames(d))
+    twice, answered_ns = incomplete_replies(d.ops, d.details.events)
+    answered = as_answered(d.ops, twice, answered_ns) if len(twice) else d.ops
+    found = infer(answered, ~d.ops.spread(is_reverse(d.ops)), d.segments, taken_at, dated_frames(d))
     d.segments[:] = sample
     if isinstance(found, str):
         give_back()
         return found
     source = dataclasses.replace(side.source, bundle=None)  # what it holds is of the host of the capture
-    other = dataclasses.replace(side, source=source, decoded=decoded_of(d, found))
+    other = dataclasses.replace(side, source=source, decoded=decoded_of(d, found, twice))
     matching = matched_one_to_one(d.ops, found, (d.first_ns, d.last_ns))
     server, client = (other, side) if found.inferred.side == "server" else (side, other)
     matched = only(matching.matched, side.forward[matching.matched.client])

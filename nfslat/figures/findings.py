@@ -39,6 +39,7 @@ from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.inflight.serial import Serial
 from nfslat.model.blocks import each_block
+from nfslat.model.details import TcpEvent
 from nfslat.model.protocol import DATA_OPS, NULL32
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms, utc
@@ -86,6 +87,7 @@ def judge(
         facts,
         slowest=worst,
         lost_segments=_sum(one.lost_segments for one in transport or ()),
+        incomplete=_incomplete(c),
         lost_share=_lost_of([one for one in transport or () if not one.caveats]),
         spurious_segments=_sum(one.arrived_again.segments for one in transport or ()),
         unseen_share=max(1 - matched.completeness.share, *inflight.hidden_share.values()),
@@ -129,6 +131,22 @@ def judge(
     )
     mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by, put_off_ms=put_off_by_layer(facts))
     return Judged(found, verdict(mean, worst, ground, [*found, *hangs], objectives), facts, mean, ground)
+
+
+def _incomplete(c: Analysis) -> int:
+    """Datagrams of ops that were called again, which lack a fragment where they came."""
+    count = 0
+    for name, side in c.measured.items():
+        ops, events = side.ops, side.decoded.details.events
+        events = events.take(events.kind == TcpEvent.INCOMPLETE)
+        if not len(events):
+            continue
+        again = ops.take(np.flatnonzero(ops.transmissions > 1))
+        came = again.direction if name == "server" else again.direction ^ 1
+        known = {*zip(again.conn.tolist(), came.tolist(), again.xid.tolist(), strict=True)}
+        seen = zip(events.conn.tolist(), events.direction.tolist(), events.offset.tolist(), strict=True)
+        count += sum(one in known for one in seen)
+    return count
 
 
 def _lost_share(side: Side) -> float:
