@@ -62,8 +62,9 @@ class File:
     run_begins: npt.NDArray[np.uint32]  # `nfslat.decode.capture.Runs`; none where packets were read in the file's order
     run_numbers: npt.NDArray[np.uint32]
 
-def prints(paths: list[str], job: Job) -> Columns:
-    """A row for each packet of captures, one after the other, as one (`nfslat.decode.twice.Prints`)."""
+def prints(paths: list[str], job: Job, wanted: int | None = None) -> Columns:
+    """A row for each packet of captures, one after the other, as one (`nfslat.decode.twice.Prints`); of the first
+    `wanted` at least."""
 
 def share_out(paths: list[str], outs: list[str], shares: npt.NDArray[np.uint8], job: Job) -> None:
     """Write each packet to that of `outs` whose number `shares` has; one with another number goes nowhere."""

@@ -1,14 +1,13 @@
 //! Capture files in; what each was out, and their packets, one after the other, handed to whoever takes them.
 
-use std::fmt;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::container::{self, Packet, Reader};
 use crate::lane::{Held, Lane, Late, Run};
+use crate::take::MOST_PACKETS;
+pub use crate::take::{Error, Take};
 
-/// Frame numbers are 31 bits wide.
-const MOST_PACKETS: u32 = i32::MAX as u32;
 const PROGRESS_RECORDS: u64 = 4096;
 /// The year 2200. No packet is later, and 64 bits hold what sums of such times come to.
 const LATEST_NS: i64 = 7_258_118_400_000_000_000;
@@ -42,79 +41,6 @@ pub struct File {
     pub runs: Vec<Run>,
 }
 
-/// Why nothing came of it; `file` counts from 0.
-#[derive(Debug)]
-pub enum Error {
-    Container {
-        file: usize,
-        error: container::Error,
-    },
-    /// A packet is dated before 1970 or after 2200 (`LATEST_NS`).
-    Time {
-        file: usize,
-        packet: u32,
-    },
-    /// What was to be written cannot be; `out` counts from 0.
-    Write {
-        out: usize,
-        error: std::io::Error,
-    },
-    /// A packet of a slice has no number, or one that does not come behind that of the packet before.
-    Number {
-        file: usize,
-        packet: u32,
-    },
-    TooMany,
-    /// More TCP packets, or connections, than this.
-    TooManyRows(usize),
-    TooManyConversations(usize),
-    Stopped,
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Container { error, .. } => error.fmt(out),
-            Error::Time { packet, .. } => {
-                write!(out, "packet {packet} is dated before 1970 or after 2200; correct the times with editcap -t")
-            }
-            Error::Write { error, .. } => error.fmt(out),
-            Error::Number { packet, .. } => write!(out, "packet {packet} has not the number of one of a slice"),
-            Error::TooMany => write!(out, "more than {MOST_PACKETS} packets or ops; cut the capture with editcap -c"),
-            Error::TooManyRows(most) => write!(
-                out,
-                "more than {most} TCP packets; choose some with --port or --stream, or cut the capture with editcap -c"
-            ),
-            Error::TooManyConversations(most) => write!(
-                out,
-                "more than {most} TCP connections; choose some with --port, or cut the capture with editcap -c"
-            ),
-            Error::Stopped => write!(out, "stopped"),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
-
-/// What takes the packets of a capture, one after the other.
-pub trait Take {
-    fn packet(&mut self, packet: &Packet<'_>);
-    /// The file with this number, from 0, comes next.
-    fn file(&mut self, _number: usize) {}
-    /// How many it has taken.
-    fn packets(&self) -> u32;
-    /// Why it takes no more.
-    fn full(&self) -> Option<Error>;
-    /// Are packets in their order already, whatever their times say?
-    fn is_in_order(&self) -> bool {
-        false
-    }
-    /// Does somebody wait for each packet?
-    fn is_live(&self) -> bool {
-        false
-    }
-}
-
 /// Let `taker` have the packets of captures in the order of their times, as one: one file behind the other, and together
 /// where they overlap.
 pub fn read_all<I>(inputs: I, taker: &mut impl Take, progress: &Progress) -> Result<Vec<File>, Error>
@@ -134,7 +60,8 @@ where
         if open.is_empty() || next.as_ref().is_some_and(overlaps) {
             let Some(mut opened) = next.take() else { break };
             next = Opened::next(&mut inputs)?;
-            lane.taker.file(opened.file);
+            open.iter().for_each(|one| lane.caught_up(one.file, one.packets.wrapping_add(1)));
+            lane.begins(opened.file);
             for (first, number) in std::mem::take(&mut opened.first) {
                 lane.record(&first.packet(), opened.file as u16, number);
                 reads.records += 1;
@@ -152,6 +79,7 @@ where
         };
         if !open[at].read(&mut lane, &mut reads, until_ns)? {
             let done = open.swap_remove(at);
+            lane.caught_up(done.file, done.packets.wrapping_add(1));
             reads.bytes_before += done.reader.bytes_read();
             reads.report(0);
             files.push((done.file, done.end()));
@@ -272,19 +200,13 @@ impl Opened {
         };
         let Some(packet) = packet else {
             self.clocks.end()?;
-            for _ in 0..std::mem::take(&mut self.clocks.waiting) {
-                self.packets += 1;
-                let t_ns = self.last_ns;
-                hand(&Packet { t_ns, link: NO_LINK, captured: &[], wire_len: 0, interface: 0, id: 0 }, self.packets);
-            }
+            let t_ns = self.last_ns;
+            left_out(&mut self.clocks.waiting, &mut self.packets, t_ns, &mut hand);
             return Ok(false);
         };
         self.clocks.is_right(packet.interface)?;
         if self.clocks.waiting > 0 {
-            for _ in 0..std::mem::take(&mut self.clocks.waiting) {
-                self.packets += 1;
-                hand(&Packet { link: NO_LINK, captured: &[], wire_len: 0, id: 0, ..packet }, self.packets);
-            }
+            left_out(&mut self.clocks.waiting, &mut self.packets, packet.t_ns, &mut hand);
         }
         self.link.get_or_insert(packet.link);
         self.first_ns = self.first_ns.min(packet.t_ns);
@@ -310,6 +232,16 @@ impl Opened {
             late: Late::default(),
             runs: Vec::new(),
         }
+    }
+}
+
+/// Hand on as many packets as wait, of which nothing is read, with this time.
+#[cold]
+#[inline(never)]
+fn left_out(waiting: &mut u32, packets: &mut u32, t_ns: i64, hand: &mut dyn FnMut(&Packet<'_>, u32)) {
+    for _ in 0..std::mem::take(waiting) {
+        *packets += 1;
+        hand(&Packet { t_ns, link: NO_LINK, captured: &[], wire_len: 0, interface: 0, id: 0 }, *packets);
     }
 }
 

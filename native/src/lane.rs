@@ -14,16 +14,16 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use hashbrown::HashMap;
 
-use crate::capture::Take;
 use crate::container::Packet;
 use crate::link::{self, ACK, Ends, FIN, Frame, RST, SYN, Segment};
+use crate::take::Take;
 
 /// Records are put in order that lie so far behind later ones, and so many of them, with so many bytes, at most.
 const WINDOW_NS: i64 = 100_000_000;
 const MOST_HELD: usize = if cfg!(test) { 64 } else { 1 << 16 };
 const MOST_BYTES: usize = 64 << 20;
 /// Records, of the first ones and behind any that came late, of which none leaves before its window is over.
-const LOOKED_AT: u32 = 1 << 16;
+const LOOKED_AT: u32 = if cfg!(test) { 256 } else { 1 << 16 };
 /// Records, and their time, by which it is judged whether the stamps or the file have the truer order.
 const TRIED: usize = if cfg!(test) { 32 } else { 1024 };
 const TRIED_NS: i64 = 1_000_000_000;
@@ -161,27 +161,44 @@ impl<'a, T: Take> Lane<'a, T> {
     #[inline(always)]
     pub fn record(&mut self, packet: &Packet<'_>, file: u16, number: u32) {
         if self.mode == Mode::Pass && packet.t_ns >= self.high_ns {
+            // They are not counted one by one: `caught_up` does that.
             self.high_ns = packet.t_ns;
-            return self.hand(packet, file, number);
+            return self.taker.packet(packet);
         }
         self.unusual(packet, file, number);
     }
 
-    #[inline(always)]
+    /// The file with this number begins.
+    pub fn begins(&mut self, file: usize) {
+        self.taker.file(file);
+        if self.mode == Mode::Pass {
+            self.run(file as u16, 1, self.handed.wrapping_add(1));
+        }
+    }
+
+    /// In front of record `number` of a file, or behind its last one: those that passed are counted.
+    pub fn caught_up(&mut self, file: usize, number: u32) {
+        if self.mode == Mode::Pass && self.expected.0 == file as u16 {
+            self.handed = self.handed.wrapping_add(number.wrapping_sub(self.expected.1));
+            self.expected.1 = number;
+        }
+    }
+
+    #[inline(never)]
     fn hand(&mut self, packet: &Packet<'_>, file: u16, number: u32) {
         self.handed = self.handed.wrapping_add(1);
         if self.expected != (file, number) {
-            self.run(file, number);
+            self.run(file, number, self.handed);
         }
         self.expected.1 += 1;
         self.taker.packet(packet);
     }
 
     #[cold]
-    fn run(&mut self, file: u16, number: u32) {
+    fn run(&mut self, file: u16, number: u32, begin: u32) {
         self.expected = (file, number);
         if self.runs.len() < MOST_RUNS {
-            self.runs.push(Run { file, begin: self.handed, number });
+            self.runs.push(Run { file, begin, number });
         }
     }
 
@@ -194,6 +211,7 @@ impl<'a, T: Take> Lane<'a, T> {
     #[inline(never)]
     fn unusual(&mut self, packet: &Packet<'_>, file: u16, number: u32) {
         let late_ns = self.high_ns.saturating_sub(packet.t_ns);
+        self.caught_up(usize::from(file), number);
         match self.mode {
             Mode::PassAll => return self.hand(packet, file, number),
             // A clock was set back, or it is no use to look for its place.
@@ -233,6 +251,9 @@ impl<'a, T: Take> Lane<'a, T> {
             if self.left == 0 {
                 self.flush();
                 self.mode = Mode::Pass;
+                if self.expected != (file, number + 1) {
+                    self.run(file, number + 1, self.handed.wrapping_add(1));
+                }
             }
         }
     }

@@ -60,6 +60,7 @@ pub mod split;
 pub mod stream;
 pub mod sweep;
 pub mod table;
+pub mod take;
 pub mod traffic;
 pub mod unread;
 pub mod waits;

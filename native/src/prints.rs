@@ -34,10 +34,16 @@ table! {
 #[derive(Default)]
 pub struct Printer {
     pub rows: Prints,
+    /// Of the first packets only so many are wanted.
+    wanted: Option<usize>,
     hasher: hashbrown::DefaultHashBuilder,
 }
 
 impl Printer {
+    pub fn new(wanted: Option<usize>) -> Printer {
+        Printer { wanted, ..Printer::default() }
+    }
+
     fn sum(&self, words: &[u128]) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         words.iter().for_each(|word| hasher.write_u128(*word));
@@ -101,6 +107,9 @@ impl Take for Printer {
     }
 
     fn full(&self) -> Option<Error> {
+        if self.wanted.is_some_and(|wanted| self.rows.print.len() >= wanted) {
+            return Some(Error::Stopped);
+        }
         (self.rows.print.len() > MOST_ROWS).then_some(Error::TooManyRows(MOST_ROWS))
     }
 }

@@ -32,7 +32,9 @@ _LEAST_SHARE = (
 )
 _LEAST_COPIES = 20
 _SUSPECTED = 0.25  # of the data, which seem to be sent again
-_LEAST_APART_NS = 2_000_000  # copies that are nearer are told by the decoder (native/src/copies.rs)
+_LEAST_APART_NS = 2_000_000  # copies that are nearer are told by the decoder (native/src/copies.rs), and ...
+_REMEMBERED = 64  # with no more packets in between
+_LOOKED_AT = 1 << 16  # packets, of the first ones
 _JITTER_NS = 20_000_000  # by which two packets behind each other may be on their way for longer
 _STEADY = 0.8  # of the copies, which come as long after the first ones as those before
 _BY_INTERFACE = 0.95
@@ -66,8 +68,10 @@ class Parted:
 def is_suspected(decoded: Decoded) -> bool:
     """Is so much sent again, as it seems, that it may be there twice?"""
     tcp, states = decoded.details.tcp, decoded.states
-    return is_much(int(tcp.retransmissions.sum()), int(tcp.data_packets.sum())) or is_much(
-        states[State.RETRANSMITTED], decoded.messages
+    return (
+        is_much(int(tcp.retransmissions.sum()), int(tcp.data_packets.sum()))
+        or is_much(states[State.RETRANSMITTED], decoded.messages)
+        or is_much(decoded.duplicate_packets, sum(decoded.packet_kinds.values()))
     )
 
 
@@ -82,12 +86,20 @@ def parted(source: Source, tools: Callable[[], Tools], scratch: Path) -> Parted 
     if source.stored or any(file.is_foreign or not file.path.is_file() for file in source.files):
         return None
     paths = [str(file.path) for file in source.files]
-    rows = Prints(**_native.prints(paths, _native.Job()))
+    # Most captures that have packets twice are of several interfaces of one host, and soon tell that.
+    rows = Prints(**_native.prints(paths, _native.Job(), _LOOKED_AT))
     first, second = _copies(rows)
+    if len(first) >= _LEAST_COPIES and _is_near(rows, first, second):
+        return None
+    if len(rows) >= _LOOKED_AT:
+        rows = Prints(**_native.prints(paths, _native.Job()))
+        first, second = _copies(rows)
     known = int(np.count_nonzero(rows.print))
     if len(first) < _LEAST_COPIES or 2 * len(first) < _LEAST_SHARE * known:
         return None
     apart_ns = rows.t_ns[second] - rows.t_ns[first]
+    if not apart_ns.any() and np.median(second - first) <= _REMEMBERED:
+        return None
     if not apart_ns.any():
         shares = np.full(len(rows), _FIRST, dtype=np.uint8)
         shares[second] = _NEITHER
@@ -107,6 +119,12 @@ def parted(source: Source, tools: Callable[[], Tools], scratch: Path) -> Parted 
     names = f"{source.name} [1]", f"{source.name} [2]"
     says = f"{what}. They were told apart by {how}, and are compared; frame numbers count in each of the two"
     return Parted(_written(paths, shares, names, says, tools, scratch), says)
+
+
+def _is_near(rows: Prints, first: I64, second: I64) -> bool:
+    """Does the decoder tell copies that are so near to each other?"""
+    apart_ns = np.abs(rows.t_ns[second] - rows.t_ns[first])
+    return bool(np.median(apart_ns) < _LEAST_APART_NS and np.median(second - first) <= _REMEMBERED)
 
 
 def refuse_two_hosts(found: Parted) -> None:

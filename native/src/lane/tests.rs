@@ -35,6 +35,7 @@ fn through(records: &[(i64, &[u8])]) -> (Vec<i64>, Vec<Run>, Late) {
     for ((t_ns, bytes), number) in records.iter().zip(1..) {
         lane.record(&packet(*t_ns, bytes), 0, number);
     }
+    lane.caught_up(0, records.len() as u32 + 1);
     lane.end();
     let (runs, late) = (lane.moved().to_vec(), lane.late.first().copied().unwrap_or_default());
     (taken.packets.iter().map(|packet| packet.0).collect(), runs, late)
@@ -114,10 +115,24 @@ fn tcp_whose_queues_are_written_in_turns_is_put_in_order() {
     let mut records: Vec<(i64, &[u8])> =
         frames.iter().zip(0..).map(|(frame, at)| (at * MS, frame.as_slice())).collect();
     for some in records.chunks_mut(12) {
-        some.sort_by_key(|(t_ns, _)| (t_ns / MS & 1, *t_ns));
+        some.sort_by_key(|(t_ns, _)| ((t_ns / MS) & 1, *t_ns));
     }
     let (left, runs, late) = through(&records);
     assert!(left.is_sorted() && !runs.is_empty() && late.most_ns == 9 * MS);
+}
+
+/// Behind so many in order that none is looked at, one is too late for its place, and those behind it are put in order.
+#[test]
+fn disorder_that_begins_late_is_seen() {
+    let calm = i64::from(LOOKED_AT) + 10;
+    let times = (0..calm).chain([0, -3, 4, 2, 9, 8, 14, 12].map(|more| calm + 5 + more));
+    let records: Vec<(i64, &[u8])> = times.map(|ms| (ms * MS, &[][..])).collect();
+    let (left, runs, late) = through(&records);
+    assert_eq!(left.iter().zip(&left[1..]).filter(|(one, other)| one > other).count(), 1);
+    assert_eq!((runs[0], late.records), (Run { file: 0, begin: 1, number: 1 }, 3));
+    let behind = runs[1..].iter().map(|run| (i64::from(run.begin) - calm, i64::from(run.number) - calm));
+    let behind: Vec<(i64, i64)> = behind.collect();
+    assert_eq!(behind, [(3, 4), (4, 3), (5, 6), (6, 5), (7, 8), (8, 7)]);
 }
 
 #[test]

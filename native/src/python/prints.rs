@@ -12,12 +12,21 @@ use crate::container::{Error as ContainerError, Reader};
 use crate::prints::{Printer, Unreadable};
 use crate::split::share_out as share;
 
-/// A row for each packet of captures, one after the other, as one.
+/// A row for each packet of captures, one after the other, as one; of the first so many at least, where `wanted` is given.
 #[pyfunction]
-pub(super) fn prints(py: Python<'_>, paths: Vec<std::path::PathBuf>, job: &Job) -> PyResult<Py<PyDict>> {
+#[pyo3(signature = (paths, job, wanted = None))]
+pub(super) fn prints(
+    py: Python<'_>,
+    paths: Vec<std::path::PathBuf>,
+    job: &Job,
+    wanted: Option<usize>,
+) -> PyResult<Py<PyDict>> {
     let progress = Arc::clone(&job.0);
-    let mut printer = Printer::default();
-    py.detach(|| read_all(paths.iter().map(open), &mut printer, &progress)).map_err(failure)?;
+    let mut printer = Printer::new(wanted);
+    match py.detach(|| read_all(paths.iter().map(open), &mut printer, &progress)) {
+        Err(Error::Stopped) if wanted.is_some_and(|wanted| printer.rows.print.len() >= wanted) => {}
+        done => drop(done.map_err(failure)?),
+    }
     table(py, printer.rows.take_columns())
 }
 
