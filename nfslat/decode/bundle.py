@@ -107,7 +107,7 @@ def unpack(name: str, path: Path, scratch: Path) -> tuple[list[Path], Bundle]:
                     texts[member] = _exactly(stream, size).decode(errors="replace")
                 else:
                     head = _exactly(stream, min(size, _HEAD_BYTES))
-                    if member and _is_capture(member, head):
+                    if member and not captures and _is_capture(member, head):
                         others.append(_place(folder, member, others))
                         _copy(name, stream, others[-1], size, head)
                     else:
@@ -121,7 +121,10 @@ def unpack(name: str, path: Path, scratch: Path) -> tuple[list[Path], Bundle]:
         if isinstance(problem, OSError) and problem.filename is not None:
             raise
         _refuse(name, f"is damaged ({problem})")
-    if not captures and others:
+    if captures:
+        for other in others:
+            other.unlink()
+    elif others:
         return _refuse_several(name, others), Bundle(name, path, {}, {})
     if not captures:
         raise InputError(
