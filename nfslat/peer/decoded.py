@@ -4,6 +4,7 @@ as that is known; and its ops matched with those of the first."""
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -65,7 +66,9 @@ def _replies(ops: Ops, rows: I64, half_ns: int) -> Loose:
 
 
 def _joined(one: Loose, other: Loose) -> Loose:
-    columns = {name: np.concatenate([getattr(one, name), getattr(other, name)]) for name in one.columns()}
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(one, name), getattr(other, name)]) for name in one.columns()
+    }
     return dataclasses.replace(one, **columns)
 
 
