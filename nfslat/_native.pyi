@@ -57,6 +57,20 @@ class File:
     untimed: int
     link: int | None  # link type of its first packet, where the decoder does not know it
     misdated: int
+    late: int  # packets that were put in front of later ones
+    latest_ns: int
+    run_begins: npt.NDArray[np.uint32]  # `nfslat.decode.capture.Runs`; none where packets were read in the file's order
+    run_numbers: npt.NDArray[np.uint32]
+
+def prints(paths: list[str], job: Job, wanted: int | None = None) -> Columns:
+    """A row for each packet of captures, one after the other, as one (`nfslat.decode.twice.Prints`); of the first
+    `wanted` at least."""
+
+def share_out(paths: list[str], outs: list[str], shares: npt.NDArray[np.uint8], job: Job) -> None:
+    """Write each packet to that of `outs` whose number `shares` has; one with another number goes nowhere."""
+
+def unreadable(path: str) -> tuple[int, int, int, int]:
+    """Of the first 65,536 packets: how many, those of RDMA, those of them with NFS, TLS records on NFS's port."""
 
 @final
 class Tables:

@@ -23,6 +23,7 @@ import contextlib
 import dataclasses
 import os
 import shlex
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,7 +32,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
 
 from nfslat import __version__
 from nfslat.answer import model
-from nfslat.decode.capture import MOST_JOINED_OPS, UNBOUNDED
+from nfslat.decode.capture import MOST_JOINED_OPS, UNBOUNDED, Source
 from nfslat.decode.engine import ENGINES
 from nfslat.decode.sides import TooManyOpsError
 from nfslat.decompose import SRT_DEFINITIONS
@@ -592,7 +593,6 @@ def run(
 ) -> Report:
     """One capture or two; a progress bar on a terminal unless `quiet`. Where they are judged in stretches, `sinks` get
     each of them."""
-    from nfslat import pipeline
     from nfslat.decode.workspace import open_workspace
 
     if not options.command:
@@ -611,8 +611,8 @@ def run(
                 outside = with_bundled(options.outside or Outside(options.known, options.sessions), both)
                 options = dataclasses.replace(options, outside=outside)
             return Report(both, options)
-        side = pipeline.inspect(work.sources[0], work.engine, filters=options.filters, progress=_of_all_at_once(work))
-        found = _inferred(side, work, options)
+        side, both_hosts = _of_one_capture(work, options)
+        found = both_hosts or _inferred(side, work, options)
         work.close_progress()
     if isinstance(found, str):
         _refuse_alone(options, found)
@@ -687,14 +687,13 @@ def _in_stretches(more: TooManyOpsError, work: Workspace, options: Options, sink
 
 def compared(captures: Sequence[str], options: Options, *, quiet: bool = True) -> Correlation:
     """Two captures, or one and what is inferred of the other host; ``InputError`` where nothing can be inferred."""
-    from nfslat import pipeline
     from nfslat.decode.workspace import open_workspace
 
     with open_workspace(captures, engine=options.engine, quiet=quiet, segments=_segments(captures)) as work:
         if len(captures) > 1:
             return _correlate(work, options)
-        side = pipeline.inspect(work.sources[0], work.engine, filters=options.filters, progress=_of_all_at_once(work))
-        found = _inferred(side, work, options)
+        side, both_hosts = _of_one_capture(work, options)
+        found = both_hosts or _inferred(side, work, options)
         work.close_progress()
     if isinstance(found, str):
         raise InputError(
@@ -702,6 +701,28 @@ def compared(captures: Sequence[str], options: Options, *, quiet: bool = True) -
             about=captures[0],
         )
     return found
+
+
+def _of_one_capture(work: Workspace, options: Options) -> tuple[Side, Correlation | None]:
+    """What is decoded of one capture; and of one that holds the captures of two hosts, these, compared."""
+    from nfslat import pipeline
+    from nfslat.decode.twice import is_suspected, parted, refuse_unparted
+
+    def inspected(source: Source) -> Side:
+        return pipeline.inspect(source, work.engine, filters=options.filters, progress=_of_all_at_once(work))
+
+    side = inspected(work.sources[0])
+    if work.engine.blocks is None or not is_suspected(side.decoded):
+        return side, None
+    with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch:
+        made_of = parted(side.source, work.engine.tools, Path(scratch))
+        if made_of is None:
+            return side, None
+        if len(made_of.sources) == 1:
+            return inspected(made_of.sources[0]), None
+        refuse_unparted(made_of)
+        two = dataclasses.replace(work, sources=made_of.sources)
+        return side, _correlate(two, dataclasses.replace(options, may_swap=True))
 
 
 def _segments(captures: Sequence[str]) -> Wanted:
@@ -759,17 +780,34 @@ def opened(captures: Sequence[str], options: Options, *, quiet: bool) -> Iterato
 
 def _correlate(work: Workspace, options: Options, most_ops: int = UNBOUNDED) -> Correlation:
     from nfslat import pipeline
+    from nfslat.decode.twice import is_suspected, parted, refuse_two_hosts
 
-    found = pipeline.correlate(
-        work.sources[0],
-        work.sources[1],
-        work.engine,
-        filters=options.filters,
-        srt=options.srt,
-        may_swap=options.may_swap,
-        progress=_of_all_at_once(work),
-        most_ops=most_ops,
-    )
+    def compared(sources: Sequence[Source]) -> Correlation:
+        return pipeline.correlate(
+            sources[0],
+            sources[1],
+            work.engine,
+            filters=options.filters,
+            srt=options.srt,
+            may_swap=options.may_swap,
+            progress=_of_all_at_once(work),
+            most_ops=most_ops,
+        )
+
+    found = compared(work.sources)
+    suspected = [is_suspected(side.decoded) for side in (found.server, found.client)]
+    if work.engine.blocks is not None and any(suspected) and not work.sources[0].made_from:
+        with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch:
+            sources = []
+            for number, side in enumerate((found.server, found.client)):
+                own = Path(scratch, str(number))
+                own.mkdir()
+                made_of = parted(side.source, work.engine.tools, own) if suspected[number] else None
+                if made_of is not None:
+                    refuse_two_hosts(made_of)
+                sources.append(side.source if made_of is None else made_of.sources[0])
+            if any(source.made_from for source in sources):
+                found = compared(sources)
     work.close_progress()
     return found
 

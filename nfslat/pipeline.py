@@ -149,6 +149,7 @@ def inspect(source: Source, engine: Engine, *, filters: Filters, progress: Progr
 def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
     """One capture that `inspect` gave, compared with what its packets tell of the other host; or why they do not.
     Of its segments the sample is left in it that one of two captures has."""
+    from nfslat.peer.datagrams import as_answered, incomplete_replies
     from nfslat.peer.decoded import dated_frames, decoded_of, matched_one_to_one
     from nfslat.peer.infer import clock_of, infer
     from nfslat.peer.means import infer_means
@@ -156,17 +157,19 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
     d = side.decoded
     taken_at = side.source.bundle.side if side.source.bundle else None  # else the packets tell
     sample = sampled(d.segments)
+    twice, answered_ns = incomplete_replies(d.ops, d.details.events)
     asked, tick = ~d.ops.spread(is_reverse(d.ops)), side.tick
     if is_coarse(tick, float((d.ops.t3 - d.ops.t0)[asked].mean()) if asked.any() else 0.0, alone=True):
         found = infer_means(d.ops, asked, d.segments, taken_at, dated_frames(d), tick)
     else:
-        found = infer(d.ops, asked, d.segments, taken_at, dated_frames(d))
+        answered = as_answered(d.ops, twice, answered_ns) if len(twice) else d.ops
+        found = infer(answered, asked, d.segments, taken_at, dated_frames(d))
     d.segments[:] = sample
     if isinstance(found, str):
         give_back()
         return found
     source = dataclasses.replace(side.source, bundle=None)  # what it holds is of the host of the capture
-    other = dataclasses.replace(side, source=source, decoded=decoded_of(d, found))
+    other = dataclasses.replace(side, source=source, decoded=decoded_of(d, found, twice))
     matching = matched_one_to_one(d.ops, found, (d.first_ns, d.last_ns))
     server, client = (other, side) if found.inferred.side == "server" else (side, other)
     matched = only(matching.matched, side.forward[matching.matched.client])
@@ -646,7 +649,10 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
         captures={"capture": capture_of(tally, UnseenTally(_unseen_of_one(side, missing)).rows())},
         raw={"capture": raw_rows(tally)},
         selection=selection_of({"capture": tally}, filters),
-        notes=[f"nothing is inferred of the other host: {why_alone}"] if why_alone else [],
+        notes=[
+            *([side.source.made_from] if side.source.made_from else []),
+            *([f"nothing is inferred of the other host: {why_alone}"] if why_alone else []),
+        ],
         hangs=hangs,
         unanswered=unanswered,
         inflight=inflight_of_one(side, in_flight(at_server, at_client)),

@@ -221,6 +221,8 @@ class Oracle:
             kept = self.group(group)
             if not (self.anew or kept.path.exists()):
                 return  # tshark was never asked about captures of these tests
+            if any(file.runs is not None for file in source.files):
+                return  # tshark reads packets in the order of the files
             if self.anew:
                 differs = self._compare(group, capture, source, native)
                 kept.captures.setdefault(capture, {})["differs"] = differs

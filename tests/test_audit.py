@@ -440,12 +440,14 @@ def test_packets_that_stand_in_the_wrong_order(
     assert report["matched"]["ops"] == 671
 
 
-def test_files_of_a_set_that_overlap(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Two files of which the second begins before the first ends are no rotation; three that follow each other are."""
+def test_files_of_a_set_that_overlap(capsys: pytest.CaptureFixture[str], tmp_path: Path, engine: str) -> None:
+    """Two files of which the second begins before the first ends are no rotation; three that follow each other are. The
+    native engine reads both at once, so that what is in both is there twice, and counts once."""
     for name, packets in (("a", "1-2000"), ("b", "1901-3439"), ("c", "2001-3000"), ("d", "3001-3439")):
         _editcap("-r", CLIENT, tmp_path / f"{name}.pcap", packets)
     overlapping = _report(capsys, SERVER, f"{tmp_path}/a.pcap,{tmp_path}/b.pcap")
-    assert _audit(overlapping, "client")["files-overlap"] == ("warning", 1)
+    severity = "info" if engine == "native" else "warning"
+    assert _audit(overlapping, "client")["files-overlap"] == (severity, 1)
     assert "files-overlap" not in _audit(overlapping, "server")
     rotated = _report(capsys, SERVER, f"{tmp_path}/a.pcap,{tmp_path}/c.pcap,{tmp_path}/d.pcap")
     assert _audit(rotated, "client") == {}

@@ -216,8 +216,16 @@ impl Apart {
         (self.flows, self.held_bytes, self.collected_bytes) = (flows, held_bytes, collected_bytes);
     }
 
+    fn incomplete(&mut self) {
+        for lost in self.fragments.incomplete() {
+            self.part(lost.src, lost.dst).decoder.incomplete(&lost);
+        }
+    }
+
     /// No more packets. Parts without RPC become part of the rest.
     fn finish(&mut self) {
+        self.fragments.end();
+        self.incomplete();
         for part in self.parts.iter_mut().chain([&mut self.rest]) {
             part.decoder.tally.held_bytes = self.held_bytes;
             part.decoder.tally.collected_bytes = self.collected_bytes;
@@ -263,6 +271,7 @@ impl Take for Apart {
                 // Of a tunnel the packet is another pair's than its fragments.
                 let outer = (part.src, part.dst);
                 let whole = self.fragments.take(part, at.number, at.t_ns);
+                self.incomplete();
                 let inner = whole.as_ref().map_or(Frame::Other, |whole| {
                     link::dissect_payload(whole.proto, whole.src, whole.dst, &whole.bytes, whole.len)
                 });
@@ -284,6 +293,11 @@ impl Take for Apart {
 
     fn packets(&self) -> u32 {
         self.packets
+    }
+
+    /// Those of slices are: `Split` took them so.
+    fn is_in_order(&self) -> bool {
+        self.offsets.is_some()
     }
 
     fn full(&self) -> Option<Error> {

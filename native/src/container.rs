@@ -236,6 +236,9 @@ impl Reader {
             (Some(error), _) => Some(format!("{place} the file cannot be read: {error}")),
             (None, Stop::End) => None,
             (None, Stop::Cut) => Some(format!("{place} the file ends in the middle of a record")),
+            (None, Stop::Bad(_)) if self.source.held().starts_with(&[0; LEAST_ZEROS]) => {
+                Some(format!("{place} {ZEROS}"))
+            }
             (None, Stop::Bad(reason)) => Some(format!("{place} {reason}")),
         };
     }
@@ -279,6 +282,11 @@ fn longest_packet(link: u16) -> u32 {
         _ => 256 << 10,
     }
 }
+
+/// Where a file was not written to its end, zeros may stand for the rest, and zeros are no record.
+const ZEROS: &str =
+    "comes a record of zeros: the file was not written to its end, as when a host crashes or its disk is full";
+const LEAST_ZEROS: usize = 16;
 
 fn check_length(captured: u32, longest: u32) -> Result<(), Stop> {
     if captured <= longest {

@@ -7,7 +7,7 @@ use crate::compound::Ranks;
 use crate::container::Packet;
 use crate::feed::{Feed, Outcome, Tally};
 use crate::flows::{Flow, Flows, Print};
-use crate::fragments::Fragments;
+use crate::fragments::{Fragments, Incomplete};
 use crate::link::{self, Datagram, Ends, FIN, Frame, RST, SYN, Segment};
 use crate::loads::Loads;
 use crate::ops::Pairing;
@@ -224,9 +224,11 @@ impl Decoder {
             }
             Frame::Udp(ends, datagram) => self.udp(*ends, datagram, first_frame, first_ns, wire_len),
             Frame::Fragment(part) => {
-                let Some(whole) = self.fragments.take(part, self.number, self.now_ns) else {
-                    return Kind::IpFragment;
-                };
+                let whole = self.fragments.take(part, self.number, self.now_ns);
+                for incomplete in self.fragments.incomplete() {
+                    self.incomplete(&incomplete);
+                }
+                let Some(whole) = whole else { return Kind::IpFragment };
                 let inner = link::dissect_payload(whole.proto, whole.src, whole.dst, &whole.bytes, whole.len);
                 match inner {
                     Frame::Fragment(_) | Frame::Other => Kind::IpFragment,
@@ -235,6 +237,32 @@ impl Decoder {
             }
             Frame::Other => Kind::Other,
         }
+    }
+
+    /// A datagram of which a fragment is missing. Where that is the first one, with the ports, it is of a connection with
+    /// RPC between the same hosts.
+    #[cold]
+    pub fn incomplete(&mut self, lost: &Incomplete) {
+        if lost.proto != 17 {
+            return;
+        }
+        let word =
+            |at: usize| lost.bytes.get(at..at + 4).map(|word| u32::from_be_bytes(word.try_into().unwrap_or_default()));
+        let ports = word(0).map(|ports| ((ports >> 16) as u16, ports as u16));
+        let of_ends = |ends: &Ends| {
+            let is_there = (ends.src, ends.dst) == (lost.src, lost.dst);
+            is_there && ports.is_none_or(|ports| ports == (ends.sport, ends.dport))
+        };
+        let flow = self.flows.list.iter().find_map(|flow| {
+            let back =
+                Ends { src: flow.first.dst, dst: flow.first.src, sport: flow.first.dport, dport: flow.first.sport };
+            let direction = [flow.first, back].iter().position(of_ends)?;
+            (flow.shared.is_udp && flow.shared.conn != NO_CONN).then_some((flow.shared.conn, direction))
+        });
+        let Some((conn, direction)) = flow else { return };
+        let xid = word(8).filter(|_| matches!(word(12), Some(0 | 1)));
+        let place = Place { conn, reconnect: 0, direction, frame: lost.first_frame, t_ns: lost.first_ns };
+        self.events.push(Event::Incomplete, place, xid.map(i64::from), lost.len.into());
     }
 
     fn udp(&mut self, ends: Ends, datagram: &Datagram<'_>, frame: u32, t_ns: i64, wire_len: u32) -> Kind {
@@ -535,6 +563,10 @@ impl Decoder {
 
     /// The same; `ended` is told each connection, in turn.
     pub fn finish_each(&mut self, mut ended: impl FnMut(&Decoder, &Flow)) {
+        self.fragments.end();
+        for incomplete in self.fragments.incomplete() {
+            self.incomplete(&incomplete);
+        }
         for number in 0..self.flows.list.len() {
             self.end(number, (Cut::Nothing, -1));
             ended(self, &self.flows.list[number]);

@@ -40,6 +40,20 @@ pub struct Whole {
     pub first_ns: i64,
 }
 
+/// A packet of which a fragment was not seen for longer than anybody waits for one.
+#[derive(Debug)]
+pub struct Incomplete {
+    pub src: Addr,
+    pub dst: Addr,
+    pub proto: u8,
+    /// What was captured of the front of its payload; nothing where it is the first fragment that is missing.
+    pub bytes: Vec<u8>,
+    /// How much of the payload was seen.
+    pub len: u32,
+    pub first_frame: u32,
+    pub first_ns: i64,
+}
+
 struct Partial {
     /// Byte ranges seen, in order, none touching the next.
     ranges: Vec<(u32, u32)>,
@@ -53,6 +67,8 @@ struct Partial {
 pub struct Fragments {
     open: HashMap<Key, Partial>,
     order: VecDeque<Key>,
+    /// Until somebody takes them (`incomplete`).
+    given_up: Vec<Incomplete>,
 }
 
 impl Fragments {
@@ -63,14 +79,18 @@ impl Fragments {
         if end > LARGEST || part.len == 0 {
             return None;
         }
-        if self.open.get(&key).is_some_and(|partial| t_ns - partial.first_ns > PATIENCE_NS) {
-            self.remove(&key);
+        let is_old = |partial: &Partial| t_ns - partial.first_ns > PATIENCE_NS;
+        if self.open.get(&key).is_some_and(is_old) {
+            self.give_up(&key);
+        }
+        if let Some(oldest) = self.order.front().copied().filter(|oldest| self.open.get(oldest).is_some_and(is_old)) {
+            self.give_up(&oldest);
         }
         if !self.open.contains_key(&key) {
             self.order.push_back(key);
             if self.order.len() > OPEN {
-                let oldest = self.order.pop_front()?;
-                self.open.remove(&oldest);
+                let oldest = *self.order.front()?;
+                self.give_up(&oldest);
             }
         }
         let partial = self.open.entry(key).or_insert_with(|| Partial {
@@ -104,6 +124,27 @@ impl Fragments {
             first_frame: done.first_frame,
             first_ns: done.first_ns,
         })
+    }
+
+    fn give_up(&mut self, key: &Key) {
+        let Some(partial) = self.remove(key) else { return };
+        let Partial { ranges, bytes, first_frame, first_ns, .. } = partial;
+        let len = ranges.iter().map(|(start, end)| end - start).sum();
+        let Key { src, dst, proto, .. } = *key;
+        self.given_up.push(Incomplete { src, dst, proto, bytes, len, first_frame, first_ns });
+    }
+
+    /// What was given up since it was asked the last time, in the order of the first fragments.
+    #[inline]
+    pub fn incomplete(&mut self) -> Vec<Incomplete> {
+        std::mem::take(&mut self.given_up)
+    }
+
+    /// No more fragments.
+    pub fn end(&mut self) {
+        for key in std::mem::take(&mut self.order) {
+            self.give_up(&key);
+        }
     }
 
     fn remove(&mut self, key: &Key) -> Option<Partial> {

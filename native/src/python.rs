@@ -169,6 +169,7 @@ mod confine;
 mod found;
 mod kernels;
 mod packets;
+mod prints;
 mod windows;
 
 fn is_cut(files: &[capture::File]) -> bool {
@@ -188,15 +189,38 @@ struct File {
     untimed: u64,
     link: Option<u16>,
     misdated: u64,
+    late: u64,
+    latest_ns: i64,
+    run_begins: Py<PyArray1<u32>>,
+    run_numbers: Py<PyArray1<u32>>,
 }
 
 fn of_files(py: Python<'_>, files: Vec<capture::File>) -> PyResult<Vec<Py<File>>> {
     let of = |file: capture::File| {
         let is_empty = file.packets == 0;
         let (first_ns, last_ns) = if is_empty { (0, 0) } else { (file.first_ns, file.last_ns) };
-        let capture::File { format, snaplen, packets, damage, dropped, untimed, misdated, link, .. } = file;
+        let capture::File { format, snaplen, packets, damage, dropped, untimed, misdated, link, late, runs, .. } = file;
+        let (late, latest_ns) = (late.records, late.most_ns);
+        let (run_begins, run_numbers) = runs.iter().map(|run| (run.begin, run.number)).unzip();
+        let (run_begins, run_numbers) = (column(py, run_begins).unbind(), column(py, run_numbers).unbind());
         let link = link.filter(|link| *link != erf::LINK && !link::is_known(*link, &[]));
-        Py::new(py, File { format, snaplen, packets, first_ns, last_ns, damage, dropped, untimed, misdated, link })
+        let of_packets = File {
+            format,
+            snaplen,
+            packets,
+            first_ns,
+            last_ns,
+            damage,
+            dropped,
+            untimed,
+            link,
+            misdated,
+            late,
+            latest_ns,
+            run_begins,
+            run_numbers,
+        };
+        Py::new(py, of_packets)
     };
     files.into_iter().map(of).collect()
 }
@@ -230,6 +254,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(apart::decode_slices, module)?)?;
     module.add_function(wrap_pyfunction!(apart::split, module)?)?;
     module.add_function(wrap_pyfunction!(packets::packets, module)?)?;
+    module.add_function(wrap_pyfunction!(prints::prints, module)?)?;
+    module.add_function(wrap_pyfunction!(prints::share_out, module)?)?;
+    module.add_function(wrap_pyfunction!(prints::unreadable, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::join, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::heard_of, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::order, module)?)?;

@@ -229,5 +229,50 @@ where
     Ok((split, files))
 }
 
+/// Writes some of the packets of a capture to each of several files.
+struct Shares<'a> {
+    outs: Vec<Slice>,
+    /// For each packet, in the order in which they are taken: the file that it goes to; any other number: none.
+    share_of: &'a [u8],
+    packets: u32,
+    failed: Option<(usize, io::Error)>,
+}
+
+impl Take for Shares<'_> {
+    #[inline]
+    fn packet(&mut self, packet: &Packet<'_>) {
+        self.packets += 1;
+        let share = self.share_of.get(self.packets as usize - 1).map_or(usize::MAX, |share| usize::from(*share));
+        let Some(out) = self.outs.get_mut(share) else { return };
+        if let Err(error) = out.packet(packet, self.packets) {
+            self.failed.get_or_insert((share, error));
+        }
+    }
+
+    fn packets(&self) -> u32 {
+        self.packets
+    }
+
+    fn full(&self) -> Option<Error> {
+        let (out, error) = self.failed.as_ref()?;
+        Some(Error::Write { out: *out, error: io::Error::new(error.kind(), error.to_string()) })
+    }
+}
+
+/// Write each packet of captures, one after the other, as one, to that of `outs` which `share_of` says.
+pub fn share_out<I>(inputs: I, outs: &[PathBuf], share_of: &[u8], progress: &Progress) -> Result<(), Error>
+where
+    I: IntoIterator<Item = io::Result<Box<dyn Read + Send>>>,
+{
+    let slices = outs.iter().enumerate();
+    let slices = slices.map(|(out, path)| Slice::create(path).map_err(|error| Error::Write { out, error }));
+    let mut shares = Shares { outs: slices.collect::<Result<_, _>>()?, share_of, packets: 0, failed: None };
+    read_all(inputs, &mut shares, progress)?;
+    for (out, slice) in shares.outs.iter_mut().enumerate() {
+        slice.out.flush().map_err(|error| Error::Write { out, error })?;
+    }
+    shares.full().map_or(Ok(()), Err)
+}
+
 #[cfg(test)]
 mod tests;

@@ -28,6 +28,8 @@ pub enum Event {
     ZeroWindow = 4,
     /// Nothing was seen on the connection while data of this direction were under way: ns.
     Stall = 5,
+    /// A datagram of which a fragment is not in the capture; its XID stands for the offset, where that is known: bytes.
+    Incomplete = 6,
 }
 
 /// Where and when something happened.

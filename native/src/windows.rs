@@ -221,6 +221,10 @@ impl<F: FnMut(Window) -> bool> Take for Windows<F> {
         self.taken
     }
 
+    fn is_live(&self) -> bool {
+        self.live.is_some()
+    }
+
     fn full(&self) -> Option<Error> {
         if self.is_wanted { self.decoder.full() } else { Some(Error::Stopped) }
     }

@@ -132,7 +132,7 @@ def _made(options: argparse.Namespace) -> Report:
     from nfslat.decode.workspace import open_workspace  # noqa: PLC0415
     from nfslat.evidence.read import read_sqlnet_trace  # noqa: PLC0415
     from nfslat.tcp import both, model, report  # noqa: PLC0415
-    from nfslat.tcp.reading import read_trace  # noqa: PLC0415
+    from nfslat.tcp.reading import read_apart, read_trace  # noqa: PLC0415
 
     told = read_sqlnet_trace(options.sqlnet_trace) if options.sqlnet_trace else None
     ports = frozenset(options.port)
@@ -145,6 +145,8 @@ def _made(options: argparse.Namespace) -> Report:
                 for source, stream in zip(work.sources, streams, strict=False)
             ]
         traces = [job.result() for job in jobs]
+        if len(traces) == 1:
+            traces = read_apart(traces[0], work.engine.tools, ports=ports, stream=options.stream)
         work.close_progress()
     found = both.correlate(traces[0], traces[1]) if len(traces) == 2 else None
     tool = model.Tool(__version__, NAME, shlex.join(["nfslat", *sys.argv[1:]]))

@@ -7,17 +7,29 @@ import glob
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
+
+import numpy as np
 
 from nfslat.decode.room import keep
 from nfslat.errors import InputError, NoPacketsError, UsageError
+from nfslat.model.tables import I32, I64, U32
 
 _COPY_BYTES = 1 << 20
 
 UNBOUNDED = (1 << 63) - 1  # operations of a capture
 MOST_JOINED_OPS = 1 << 21  # of a capture that is judged as a whole: some 300 bytes each, of both sides
+
+
+class Runs(NamedTuple):
+    """Neighbours in a file that were read one after the other: the first of each run is packet `begin` of those that
+    were read, and `number` of the file. Both count from 1."""
+
+    begin: U32
+    number: U32
 
 
 @dataclass(frozen=True)
@@ -36,6 +48,9 @@ class File:
     is_export: bool = False  # `path` has the IP packets of it as Wireshark found them: frames are numbered there
     strange_link: int | None = None  # link type of its first packet, where the native decoder does not know it
     damage: str = ""  # why reading stopped before the end, where that is known
+    late: int = 0  # packets that were put in front of later ones, from at most `latest_ns` behind them
+    latest_ns: int = 0
+    runs: Runs | None = field(default=None, compare=False, repr=False)  # None: packets were read in the file's order
 
 
 @dataclass(frozen=True)
@@ -68,6 +83,7 @@ class Source:
     files: tuple[File, ...]
     stored: bool = False  # decoded before (`nfslat.decode.stored`): the ops are there, the packets are not
     bundle: Bundle | None = None  # what the files were unpacked from
+    made_from: str = ""  # in words, where the files were made of those that were given (`nfslat.decode.twice`)
 
     @property
     def dropped(self) -> int:
@@ -84,8 +100,34 @@ class Source:
         """Smallest snaplen in force, bytes; None where every packet is whole."""
         return min((file.snaplen for file in self.files if file.snaplen is not None), default=None)
 
+    @cached_property
+    def _moved(self) -> tuple[I64, I64] | None:
+        """Packets from which on, in the order in which they were read, so much more is the number that counts through
+        the files; None where that is the order of the files."""
+        begins, more, before = [], [], 0
+        for file in self.files:
+            if file.runs is not None:
+                begins.append(file.runs.begin.astype(np.int64))
+                more.append(file.runs.number.astype(np.int64) + before - begins[-1])
+            before += file.packets
+        if not begins:
+            return None
+        all_begins = np.concatenate(begins)
+        order = np.argsort(all_begins)
+        return all_begins[order], np.concatenate(more)[order]
+
+    def numbered(self, frames: I32) -> I32:
+        """Numbers of packets that count through the files, for those in the order in which they were read."""
+        if self._moved is None:
+            return frames
+        begins, more = self._moved
+        at = np.maximum(np.searchsorted(begins, frames, side="right") - 1, 0)
+        return np.where(frames > 0, frames + more[at], frames).astype(np.int32)
+
     def locate(self, frame: int) -> tuple[File, int]:
-        """File and frame number in it, for a frame number that counts through the set."""
+        """File and frame number in it, for the number of a packet in the order in which they were read."""
+        if self._moved is not None:
+            frame = int(self.numbered(np.array([frame], dtype=np.int32))[0])
         for file in self.files:
             if frame <= file.packets:
                 return file, frame

@@ -95,7 +95,9 @@ def _with_bundles(engine: Engine, scratch: Path) -> Engine:
         if not tars:
             return engine.open(argument)
         if len(paths) > 1:
-            raise InputError("a tar is read by itself, not as part of a set; name this one file alone", about=tars[0])
+            raise InputError(
+                "an archive is read by itself, not as part of a set; name this one file alone", about=tars[0]
+            )
         found, told = bundle.unpack(argument, paths[0], scratch)
         try:
             source = engine.open(",".join(map(str, found)))

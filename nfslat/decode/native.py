@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 from nfslat import _native
 from nfslat.confined import refuse_ended
-from nfslat.decode.capture import File, Source, expand, refuse_empty, refuse_stored, refuse_terminal, spool
+from nfslat.decode.capture import File, Runs, Source, expand, refuse_empty, refuse_stored, refuse_terminal, spool
 from nfslat.decode.linktypes import link_name
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError, ToolError
@@ -134,6 +134,9 @@ def was_read(source: Source, found: Sequence[_native.File]) -> Source:
             cut_short=file.cut_short or told.damage is not None,
             damage=told.damage or file.damage,
             strange_link=told.link,
+            late=told.late,
+            latest_ns=told.latest_ns,
+            runs=Runs(told.run_begins, told.run_numbers) if len(told.run_begins) else None,
         )
         for file, told in zip(source.files, found, strict=True)
     )

@@ -17,6 +17,13 @@ from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NFS, NULL, program_name
 
 _NAMED = 3
+_MANY = 0.1  # of the packets
+_FEW_RECORDS = 3  # of TLS: bytes in the middle of a stream look like one now and then
+_ENCRYPTED = (
+    "the NFS traffic is encrypted ({}); XIDs cannot be seen. What can still be told: nfslat transport (turns, round "
+    "trips, loss), and what the client counts (nfslat --evidence with mountstats). Else capture on a mount "
+    "without xprtsec"
+)
 _LOOKED_AT = "100000"  # packets: enough to tell what a capture is about
 _SHORTEST_SNAPLEN = 94  # Ethernet, IPv4, TCP with timestamps, record mark, and a call's header up to its procedure
 _ANY_SNAPLEN = 128  # the same with SLL2 (-i any) or VLAN tags, and IPv6
@@ -38,11 +45,7 @@ def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Too
             return
     name = source.name
     if decoded.tls_connections:
-        raise InputError(
-            "the NFS traffic is encrypted (RPC-with-TLS, RFC 9289); XIDs cannot be seen: "
-            "capture on a mount without xprtsec, or compare TCP round trips only",
-            about=name,
-        )
+        raise InputError(_ENCRYPTED.format("RPC-with-TLS, RFC 9289"), about=name)
     cut = InputError(
         f"the packets were cut at {source.snaplen} bytes, in front of the RPC headers or in them; "
         "capture with tcpdump -s 512 (96 is the least that can work, 128 with -i any, VLANs or IPv6)",
@@ -79,6 +82,7 @@ def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Too
             "Wireshark may read",
             about=name,
         )
+    _refuse_unreadable(source)
     contents = _contents(source, decoded, tools)
     said = ", ".join(f"{protocol} ({count} packets)" for protocol, count in contents.most_common(_NAMED))
     if "nfs" in contents or "rpc" in contents:
@@ -91,6 +95,29 @@ def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Too
             about=name,
         )
     raise InputError(f"no NFS in it; it holds {said or 'no known protocol'}; capture 'port 2049'", about=name)
+
+
+def _refuse_unreadable(source: Source) -> None:
+    """Raise ``InputError`` where the packets are of RDMA, or TLS on NFS's port."""
+    path = source.files[0].path
+    if not path.is_file():
+        return
+    try:
+        from nfslat import _native  # noqa: PLC0415  (absent where it was not compiled)
+
+        packets, rdma, rdma_nfs, tls = _native.unreadable(os.fspath(path))
+    except (ImportError, OSError, ValueError):
+        return
+    if rdma > _MANY * packets:
+        what = "NFS over RDMA" if rdma_nfs else "RDMA"
+        raise InputError(
+            f"{what} over Ethernet (RoCE, {rdma:,} of {packets:,} packets), whose messages no engine of nfslat takes "
+            "apart: mount with proto=tcp while you capture, or see what the hosts count (nfslat --evidence with "
+            "mountstats, nfsslower)",
+            about=source.name,
+        )
+    if tls > _FEW_RECORDS:
+        raise InputError(_ENCRYPTED.format(f"TLS records on port 2049, {tls:,} packets"), about=source.name)
 
 
 def _contents(source: Source, decoded: Decoded, find_tools: Callable[[], Tools]) -> Counter[str]:

@@ -7,6 +7,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from nfslat.decode.capture import Source
 from nfslat.model.protocol import NULL, NULL32, op_name, version_name
 from nfslat.model.tables import I64, U32, Ops
 from nfslat.model.units import to_s
@@ -61,6 +62,7 @@ def write_files(found: Correlation | Side, out: TextIO, paths: Paths) -> None:
 class _Table:
     """What rows are made of: `op` are rows of `ops`, `row` those of `paths`."""
 
+    source: Source
     ops: Ops
     first_ns: int
     op: I64
@@ -84,7 +86,7 @@ class _Cells:
 def _of_side(side: Side, paths: Paths) -> _Table:
     ops = side.ops
     at = np.flatnonzero(side.kept & ((ops.fh != NULL32) | (paths.of_op != NULL)))
-    return _Table(ops, side.decoded.first_ns, at, at, paths, _uids(side, at), ops.offset[at], ops.size[at])
+    return _Table(side.source, ops, side.decoded.first_ns, at, at, paths, _uids(side, at), ops.offset[at], ops.size[at])
 
 
 def _of_pair(c: Correlation, paths: Paths) -> _Table:
@@ -95,7 +97,7 @@ def _of_pair(c: Correlation, paths: Paths) -> _Table:
     uid = np.minimum(_uids(c.client, at), _uids(c.server, other))
     offset = np.maximum(client.offset[at], server.offset[other])
     size = np.minimum(client.size[at], server.size[other])
-    return _Table(client, c.client.decoded.first_ns, at, row, paths, uid, offset, size)
+    return _Table(c.client.source, client, c.client.decoded.first_ns, at, row, paths, uid, offset, size)
 
 
 def _uids(side: Side, at: I64) -> U32:
@@ -121,7 +123,7 @@ def _columns(table: _Table, cells: _Cells, at: slice) -> list[list[Any]]:
         _known(table.size[at], NULL32),
         _known(ops.status[op], NULL),
         ops.xid[op].tolist(),
-        ops.call_first_frame[op].tolist(),
+        table.source.numbered(ops.call_first_frame[op]).tolist(),
     ]
 
 

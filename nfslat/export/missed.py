@@ -10,6 +10,7 @@ from typing import Any, TextIO
 import numpy as np
 import numpy.typing as npt
 
+from nfslat.decode.capture import Source
 from nfslat.figures.op_columns import ARGUMENTS, ENDS, FRAMES, INSTANTS
 from nfslat.match.connections import Links
 from nfslat.model.protocol import NULL, NULL32, op_name, program_name, version_name
@@ -59,7 +60,11 @@ def write_missed(c: Correlation, out: TextIO) -> None:
             for begin in range(0, len(rows), _BLOCK):
                 at = rows[begin : begin + _BLOCK]
                 ops = one.ops.take(at)
-                columns = [[name] * len(at), [Miss(value).name for value in reasons[at].tolist()], *_columns(ops)]
+                columns = [
+                    [name] * len(at),
+                    [Miss(value).name for value in reasons[at].tolist()],
+                    *_columns(ops, one.source),
+                ]
                 columns.append(shown.of(own_link[ops.conn], ops.xid))
                 _write_rows(out, columns)
             for begin in range(0, len(open_calls), _BLOCK):
@@ -104,7 +109,7 @@ def _of_side(links: Links, side: str, *, other: bool = False) -> I32:
     return links.server if (side == "server") != other else links.client
 
 
-def _columns(ops: Ops) -> list[list[Any]]:
+def _columns(ops: Ops, source: Source) -> list[list[Any]]:
     asked, ways = _named_kinds(ops.kinds), _named_ways(ops.connections)
     return [
         [asked[kind] for kind in ops.kind.tolist()],
@@ -113,7 +118,8 @@ def _columns(ops: Ops) -> list[list[Any]]:
         _cells(ops.offset, NULL, str),
         _cells(ops.size, NULL32, str),
         _cells(ops.fh, NULL32, "0x{:08x}".format),
-        *(getattr(ops, name).tolist() for name in (*INSTANTS, *FRAMES)),
+        *(getattr(ops, name).tolist() for name in INSTANTS),
+        *(source.numbered(getattr(ops, name)).tolist() for name in FRAMES),
         ops.transmissions.tolist(),
     ]
 
@@ -152,7 +158,8 @@ class _Shown:
         replies = np.concatenate([reply, ops.reply_first_frame[alone]])
         order = np.lexsort((np.maximum(calls, replies), key))
         order = order[key[order] >= 0]
-        self._key, self._call, self._reply = key[order], calls[order], replies[order]
+        self._key = key[order]
+        self._call, self._reply = (side.source.numbered(frames[order]) for frames in (calls, replies))
 
     def of(self, link: I32, xid: npt.NDArray[np.uint32]) -> list[str]:
         """A cell for each XID of a link."""

@@ -336,7 +336,7 @@ class _Spans:
             columns.append(_cells(name, cells, self._texts.get(name), usual))
         for side in ("client", "server"):
             for message in ("call", "reply"):
-                first, last = (block.of(side, f"{message}_{end}_frame").tolist() for end in ("first", "last"))
+                first, last = (block.frames(side, f"{message}_{end}_frame").tolist() for end in ("first", "last"))
                 name = f',"{side}_{message}_frames":'
                 columns.append(
                     [f'{name}"{a}"' if a == b else f'{name}"{a}-{b}"' for a, b in zip(first, last, strict=True)]

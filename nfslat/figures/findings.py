@@ -11,6 +11,7 @@ import numpy as np
 
 from nfslat.answer import model
 from nfslat.answer.words import missing_ops
+from nfslat.decode.file_gaps import file_gaps
 from nfslat.evidence.known import Known, counts_of, data_bytes, rate_per_s
 from nfslat.figures.above import connecting_of, sent_anew, sessions_open, times_kept_above
 from nfslat.figures.charges import stalls_of
@@ -43,6 +44,7 @@ from nfslat.findings.stretches import RowT, Stretch
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.inflight.serial import Serial
+from nfslat.model.details import TcpEvent
 from nfslat.model.units import to_ms, utc
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
@@ -104,6 +106,7 @@ def judge(
         facts,
         slowest=worst,
         lost_segments=_sum(one.lost_segments for one in transport or ()),
+        incomplete=_incomplete(c),
         lost_share=_lost_of([one for one in transport or () if not one.caveats]),
         spurious_segments=_sum(one.arrived_again.segments for one in transport or ()),
         unseen_share=max(1 - matched.completeness.share, *inflight.hidden_share.values()),
@@ -151,6 +154,7 @@ def judge(
         inferred=None if c.inferred is None else c.inferred.side,
         error_ms=error_ms,
         is_clocked=c.inferred is None or c.inferred.is_clocked(c.matched.client),
+        lacks_files=any(file_gaps(side.source, side.decoded) for side in c.measured.values()),
         lost_share=0.0 if c.inferred is None else _lost_share(next(iter(c.measured.values()))),
     )
     mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by, put_off_ms=put_off_by_layer(facts))
@@ -164,6 +168,22 @@ def _unheard(c: Analysis) -> float:
     d = c.server.decoded
     _, total_ns = pauses_before_connecting(d.ops.take(c.server.forward), d.details.tcp)
     return total_ns / max(d.last_ns - d.first_ns, 1)
+
+
+def _incomplete(c: Analysis) -> int:
+    """Datagrams of ops that were called again, which lack a fragment where they came."""
+    count = 0
+    for name, side in c.measured.items():
+        ops, events = side.ops, side.decoded.details.events
+        events = events.take(events.kind == TcpEvent.INCOMPLETE)
+        if not len(events):
+            continue
+        again = ops.take(np.flatnonzero(ops.transmissions > 1))
+        came = again.direction if name == "server" else again.direction ^ 1
+        known = {*zip(again.conn.tolist(), came.tolist(), again.xid.tolist(), strict=True)}
+        seen = zip(events.conn.tolist(), events.direction.tolist(), events.offset.tolist(), strict=True)
+        count += sum(one in known for one in seen)
+    return count
 
 
 def _lost_share(side: Side) -> float:

@@ -128,6 +128,10 @@ class Block:
         values: Values = getattr(found.ops, name)[rows]
         return values
 
+    def frames(self, side: str, name: str) -> Values:
+        """The column `name` of a side's ops, as numbers that count through its files."""
+        return self.side(side)[0].source.numbered(self.of(side, name))
+
     @cached_property
     def kind(self) -> Values:
         """Row of the client's kinds."""
@@ -193,7 +197,7 @@ def _captured(side: str, name: str) -> Callable[[Block], Cells]:
 
     def make(block: Block) -> Cells:
         is_inferred = block.c.inferred is not None and block.c.inferred.side == side
-        return Cells(block.of(side, name), np.ones(block.rows, dtype=np.bool_) if is_inferred else None)
+        return Cells(block.frames(side, name), np.ones(block.rows, dtype=np.bool_) if is_inferred else None)
 
     return make
 

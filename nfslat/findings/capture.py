@@ -17,6 +17,7 @@ _GRAVEST = (
     "capture-late-stamps",
     "capture-coarse-stamps",
     "capture-clock-step",
+    "files-missing",
     "capture-drops",
 )
 _LEAST = ("observer-effect", "capture-duplicates", "capture-reordered")

@@ -893,7 +893,7 @@ def row(code: str) -> Row:
 
 def next_step(one: Step) -> NextStep:
     """As a verdict has it, with all that it decides about; a new capture may decide about everything."""
-    by_capture = one in (step.WHOLE_PACKETS, step.LONGER, step.AGAIN, step.FROM_HOSTS)
+    by_capture = one in (step.WHOLE_PACKETS, step.ALL_FILES, step.LONGER, step.AGAIN, step.FROM_HOSTS)
     causes = [each.code for each in ROWS if one in each.decided_by or by_capture]
     return NextStep(one.command, one.where, one.decides, causes)
 

@@ -273,6 +273,7 @@ class Facts:
     late: LateCalls | None = None  # None: data are quick, or not known
     throughput_per_s: float | None = None
     lost_segments: int | None = None
+    incomplete: int = 0  # UDP datagrams that came without one of their fragments, and had to be sent again
     lost_share: float = 0.0  # of the bytes between the captures, where both show all of them
     spurious_segments: int | None = None  # sent again although they had arrived
     stalls: Stalls | None = None

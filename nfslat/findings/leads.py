@@ -28,6 +28,7 @@ from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.resent import LEADING_SHARE, SentAgain
 from nfslat.findings.server import THREADS, UNKNOWN, Reconnect, Storage, Unknown
 from nfslat.findings.slow_ops import SLOW_OPS, Late
+from nfslat.findings.steps import Step
 from nfslat.findings.unseen import WithUnseen
 from nfslat.findings.words import ms
 
@@ -63,6 +64,7 @@ class Ground(NamedTuple):
     is_clocked: bool = True  # its clock is in the packets
     late: Sequence[str] = ()  # sides whose captures stamp packets late
     all_late: bool = False  # all that came in, in one of them
+    lacks_files: bool = False  # one is missing of a set
     lost_share: float = 0.0  # of the ops, those for which the capture of one host shows that packets were lost
     long_ms: float = LONG_MS  # in the server: findings begin there to look for a cause
     idle: float = 0.0  # of the time, how much of it no client has anything in flight
@@ -133,7 +135,7 @@ def _lead(
         return Lead("no-fault", also=enough[:2])
     if unseen is not None and not unseen.is_sure(mean):
         why = "what the operations that are not shown waited for is not known, and they have much of the time"
-        return Lead("undecided", also=enough[:2], why=why, next=next_step(steps.WHOLE_PACKETS))
+        return Lead("undecided", also=enough[:2], why=why, next=next_step(_to_see_all(ground)))
     open_ones = [one for one in matter if _is_open(one, mean)]
     most_open = max((one.share or 0.0 for one in matter if one.code in VAGUE), default=0.0)
     best = next((one for one in enough if _leads(one, most_open)), None)
@@ -272,6 +274,11 @@ def _undecided_by(one: Diagnosis, matter: Sequence[Diagnosis], by: str = "mean")
     return Lead("undecided", one, by, also[:2], next=step)
 
 
+def _to_see_all(ground: Ground | None) -> Step:
+    """What shows the operations that are not in the captures."""
+    return steps.ALL_FILES if ground is not None and ground.lacks_files else steps.WHOLE_PACKETS
+
+
 def _nothing(
     mean: Layers,
     slowest: Layers | None,
@@ -293,13 +300,13 @@ def _nothing(
         )
     if ground.complete < INCOMPLETE:
         why = f"only {complete(ground.complete, inferred=ground.inferred is not None)}"
-        return Lead("undecided", also=known, why=why, next=next_step(steps.WHOLE_PACKETS))
+        return Lead("undecided", also=known, why=why, next=next_step(_to_see_all(ground)))
     if ground.negative > _NEGATIVE * ground.ops:
         why = f"{ground.negative:,} operations take longer at the server than at the client"
         return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
     if ground.unseen is not None:
         why = "operations that the captures do not show have much of the time, and what they waited for is not known"
-        return Lead("undecided", also=known, why=why, next=next_step(steps.WHOLE_PACKETS))
+        return Lead("undecided", also=known, why=why, next=next_step(_to_see_all(ground)))
     # What passes between the capture points has a finding of its own where it has no other.
     explained = sum(one.share or 0.0 for one in findings if one.layer == "server") * mean.total_ms
     left_ms = mean.ms("server") - explained

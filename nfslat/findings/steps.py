@@ -97,6 +97,11 @@ WHOLE_PACKETS = Step(
     "both hosts at the same time",
     "what the operations that these captures do not show waited for: whole packets, and a buffer that drops none",
 )
+ALL_FILES = Step(
+    "ls -l --time-style=full-iso",
+    "the folder that the capture was written to",
+    "the file of the set that is missing: with it these operations are there",
+)
 AGAIN = Step(
     _CAPTURE,
     "both hosts at the same time",

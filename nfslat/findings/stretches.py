@@ -132,6 +132,7 @@ def ground_of(stretches: Sequence[Stretch[RowT]]) -> Ground:
         clock_fits=all(ground.clock_fits for ground in some),
         late=sorted(set(itertools.chain.from_iterable(ground.late for ground in some))),
         all_late=any(ground.all_late for ground in some),
+        lacks_files=any(ground.lacks_files for ground in some),
         idle=_weighted([ground.idle for ground in some], ops),
         unseen_explain=any(ground.unseen_explain for ground in some),
         unseen=most.unseen if is_reckoned else None,

@@ -41,6 +41,7 @@ class Loss(Evidence):
     behind_loss_ms: float | None = field(default=None, metadata=OPTIONAL)  # had arrived, behind what had not
     after_reply_ms: float | None = field(default=None, metadata=OPTIONAL)  # of the application, behind a reply's end
     kept_above_ms: float | None = field(default=None, metadata=OPTIONAL)  # at most: stood in the client
+    incomplete_datagrams: int | None = field(default=None, metadata=OPTIONAL)  # UDP's, that came without a fragment
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -147,6 +148,23 @@ def _inside(stalls: Stalls, causes: frozenset[Charge]) -> tuple[float, str]:
     return within, "" if not within else f"; {ms(within)} ms of it look like the server's response time"
 
 
+_SWITCHES = "ethtool -S on both hosts and the switch ports between them: errors, drops, pause frames"
+_OF_PATH = LookAt(
+    knob="the path",
+    how=(_SWITCHES,),
+    verify="nstat -az TcpRetransSegs on both hosts does not grow",
+)
+_OF_FRAGMENTS = LookAt(
+    knob="the mount: TCP",
+    how=(
+        "mount with proto=tcp; over UDP a datagram is lost with any of its fragments",
+        "else a smaller rsize and wsize: fewer fragments",
+        _SWITCHES,
+    ),
+    verify="nstat -az IpReasmFails on both hosts does not grow",
+)
+
+
 def _loss(f: Facts) -> Diagnosis | None:
     """Waits until lost segments were sent again; loss that costs nothing is no finding, unless much is lost."""
     waits, slowest = _waits_ms(f.parts), _waits_ms(f.slowest_parts)
@@ -165,6 +183,11 @@ def _loss(f: Facts) -> Diagnosis | None:
             kinds += f"; {ms(behind)} ms of it calls that had arrived waited at the server behind missing data"
         if after:
             kinds += f"; the application waits {ms(after)} ms more, for replies that had arrived behind a gap"
+    if f.incomplete:
+        kinds += (
+            f"; {times(f.incomplete, 'UDP datagram')} came without one of the fragments, and the whole was sent again "
+            "when RPC's timer ran out"
+        )
     kept, stops = f.kept_ms(Why.LOSS), f.kept_above.get(Why.LOSS)
     if waits is None or not (worth(f, waits, slowest or 0.0, _LOSS) or kept or f.lost_share >= _OFTEN):
         return None
@@ -179,13 +202,10 @@ def _loss(f: Facts) -> Diagnosis | None:
         + ("" if slowest is None else f", the slowest 1 % {ms(slowest)} ms")
         + kinds,
         "likely" if kept > waits else "certain",
-        LookAt(
-            knob="the path",
-            how=("ethtool -S on both hosts and the switch ports between them: errors, drops, pause frames",),
-            verify="nstat -az TcpRetransSegs on both hosts does not grow",
-        ),
+        _OF_FRAGMENTS if f.incomplete else _OF_PATH,
         Loss(
             lost_segments=f.lost_segments,
+            incomplete_datagrams=f.incomplete or None,
             spurious_segments=f.spurious_segments,
             by_recovery_ms=by_kind,
             behind_loss_ms=behind,

@@ -87,6 +87,13 @@ WARNED = (
         do="Above 100 ppm a clock is being slewed, or its tick is set wrong: chronyc tracking.",
     ),
     Warned(
+        code="files-missing",
+        title="A file of a set is missing",
+        costs="TCP went on between two files, and nothing is there of that time: the operations of it are missing.",
+        do="Give all files of the set. Of a ring (tcpdump -W, dumpcap -b) those that were written over are gone: give "
+        "it more files, or larger ones.",
+    ),
+    Warned(
         code="capture-drops",
         title="The capture host dropped packets",
         costs="TCP acknowledged data that was never captured. Ops are missing, most of them from the busiest "
@@ -161,8 +168,17 @@ WARNED = (
     Warned(
         code="files-overlap",
         title="Files of a set overlap in time",
-        costs="They are no rotation of one capture, and were read one after the other: ops may occur twice.",
-        do="Give the files of one capture; merge those of several interfaces with mergecap.",
+        costs="They are no rotation of one capture. The native engine reads their packets in the order of their times, "
+        "and what is in two files counts once; tshark reads one after the other, so that ops may occur twice.",
+        do="Give the files of one capture; for --engine tshark merge those of several interfaces with mergecap.",
+    ),
+    Warned(
+        code="capture-sorted",
+        title="Packets stood behind later ones in the file",
+        costs="None: up to 100 ms apart they are read in the order of their times, and have the numbers that they have "
+        "in the file. Where the order of the file is the truer one, as TCP's numbers show (a clock that was set back, "
+        "two clocks), it stays.",
+        do="Nothing.",
     ),
     Warned(
         code="capture-damaged",

@@ -21,7 +21,7 @@ class Again(IntEnum):
 
 
 class TcpEvent(IntEnum):
-    """Kind of an event on a TCP connection; what its value counts stands behind it."""
+    """Kind of an event on a connection; what its value counts stands behind it. All but the last are TCP's."""
 
     RETRANSMISSION = 0  # bytes of a segment that were seen before
     DUPLICATE = 1  # bytes of a packet that was captured twice
@@ -29,6 +29,7 @@ class TcpEvent(IntEnum):
     GAP = 3  # bytes of a hole that opens
     ZERO_WINDOW = 4  # ns for which the receiver of this direction had closed its window
     STALL = 5  # ns without a packet on the connection while data of this direction were under way
+    INCOMPLETE = 6  # bytes that are there of a UDP datagram of which a fragment is missing; its offset is the XID
 
 
 class Ended(IntEnum):
@@ -209,7 +210,8 @@ class Tcp(Table):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TcpEvents(Table):
-    """What happened on TCP connections that carried RPC, in capture order; no row for what went well."""
+    """What happened on connections that carried RPC, in capture order; no row for what went well. A datagram that lacks
+    a fragment is known as such when nobody waits for that any more, so that its row comes late."""
 
     kind: I8  # `TcpEvent`
     conn: I32

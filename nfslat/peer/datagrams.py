@@ -7,8 +7,11 @@ the quickest kind of them takes, time after time, is more than the path takes fo
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
+from nfslat.model.details import TcpEvent, TcpEvents
 from nfslat.model.tables import F64, I16, I64, Bool, Ops
 from nfslat.peer.instants import Between
 from nfslat.peer.path import Waits
@@ -35,6 +38,30 @@ def quickest_kind(kind: I16, begin: I64, end: I64, least_ns: float) -> Waits | N
         if found is None or own.mean_ns < found.mean_ns:
             found = own
     return found
+
+
+def incomplete_replies(ops: Ops, events: TcpEvents) -> tuple[I64, I64]:
+    """Ops of which a reply lacked a fragment before one came whole, and when the first of it came."""
+    events = events.take(events.kind == TcpEvent.INCOMPLETE)
+    if not len(events):
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    ways = ops.conn.astype(np.int64) * 2 + (ops.direction ^ 1)
+    of_op, of_event = (
+        way << 32 | xid.astype(np.int64)
+        for way, xid in ((ways, ops.xid), (events.conn.astype(np.int64) * 2 + events.direction, events.offset))
+    )
+    order = np.argsort(of_op, kind="stable")
+    at = order[np.minimum(np.searchsorted(of_op[order], of_event), len(order) - 1)]
+    is_its = (of_op[at] == of_event) & (events.t_ns >= ops.t1[at]) & (events.t_ns < ops.t2[at])
+    rows, first = np.unique(at[is_its], return_index=True)
+    return rows.astype(np.int64), events.t_ns[is_its][first]
+
+
+def as_answered(ops: Ops, rows: I64, t_ns: I64) -> Ops:
+    """With these instants of their replies: the server had sent them by then, whatever became of them."""
+    t2, t3 = ops.t2.copy(), ops.t3.copy()
+    t2[rows] = t3[rows] = t_ns
+    return dataclasses.replace(ops, t2=t2, t3=t3)
 
 
 def of_server(ops: Ops, rows: I64) -> tuple[list[Between], F64, float]:

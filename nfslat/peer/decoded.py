@@ -4,6 +4,7 @@ as that is known; and its ops matched with those of the first."""
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from nfslat.match.match import Matching
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Blocked, Details, Hangs, Pauses, TcpEvent, TcpEvents, Unread
 from nfslat.model.protocol import NULL
-from nfslat.model.tables import I32, Matched, Miss, Ops, Unmatched
+from nfslat.model.tables import I32, I64, Loose, Matched, Miss, Ops, State, Unmatched
 from nfslat.peer.infer import Found
 
 
@@ -23,11 +24,13 @@ def dated_frames(near: Decoded) -> I32:
     return np.concatenate([loose.first_frame, loose.last_frame, details.resent.frame, details.events.frame])
 
 
-def decoded_of(near: Decoded, found: Found) -> Decoded:
+def decoded_of(near: Decoded, found: Found, twice: I64) -> Decoded:
     """Rows are those of `near`. What only a capture there could show (pauses of its TCP, packets that were lost on the
-    way) is not in it."""
+    way) is not in it. The reply of ops in `twice` was sent a second time."""
     ops = dataclasses.replace(found.ops, transmissions=np.ones(len(found.ops), dtype=np.int16))
     loose = found.there(near.loose.take(near.loose.op == NULL))
+    if len(twice):
+        loose = _joined(loose, _replies(near.ops, twice, found.inferred.round_trip_ns // 2))
     return dataclasses.replace(
         near,
         ops=ops,
@@ -41,6 +44,32 @@ def decoded_of(near: Decoded, found: Found) -> Decoded:
         directions=None,
         details=_details(near.details, found),
     )
+
+
+def _replies(ops: Ops, rows: I64, half_ns: int) -> Loose:
+    """The replies of these ops as messages of their own, as they were sent by the shortest way."""
+    return Loose(
+        conn=ops.conn[rows],
+        direction=ops.direction[rows] ^ 1,
+        is_reply=np.ones(len(rows), dtype=np.int8),
+        xid=ops.xid[rows],
+        kind=np.full(len(rows), NULL, dtype=np.int16),
+        state=np.full(len(rows), State.RETRANSMITTED, dtype=np.int8),
+        op=rows.astype(np.int32),
+        first_frame=ops.reply_first_frame[rows],
+        last_frame=ops.reply_last_frame[rows],
+        first_ns=ops.t2[rows] - half_ns,
+        last_ns=ops.t3[rows] - half_ns,
+        kinds=ops.kinds,
+        connections=ops.connections,
+    )
+
+
+def _joined(one: Loose, other: Loose) -> Loose:
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(one, name), getattr(other, name)]) for name in one.columns()
+    }
+    return dataclasses.replace(one, **columns)
 
 
 def matched_one_to_one(ops: Ops, found: Found, ran: tuple[int, int]) -> Matching:

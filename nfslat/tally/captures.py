@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
@@ -17,6 +17,7 @@ import numpy as np
 from nfslat.answer.model import Bucket
 from nfslat.clock.tick import is_coarse, mean_error_ns
 from nfslat.decode.capture import Source
+from nfslat.decode.file_gaps import FileGap, file_gaps
 from nfslat.decode.in_line import counts_of
 from nfslat.decode.merge_tables import dropped
 from nfslat.decompose import srt_ns
@@ -199,6 +200,7 @@ class CaptureTally:
     shown: ShownTally
     odd: OddOps
     ticking: Ticking
+    between: Sequence[FileGap]  # where a file of the set is missing
     programs: Counter[str]
     excluded: Mapping[str, int]  # ops that filters leave out, by reason
     raw: OpSums | None  # None: not asked for
@@ -215,7 +217,8 @@ class CaptureTally:
         raw, histograms = (None, {}) if definition is None else _raw(side, role, definition)
         shown, reasons = ShownTally.of(side, missing, before_ns), excluded(side.reasons)
         odd, ticking = OddOps.of(side), Ticking.of(side)
-        return cls(side.source, _facts(side.decoded), shown, odd, ticking, programs, reasons, raw, histograms)
+        between = file_gaps(side.source, side.decoded)
+        return cls(side.source, _facts(side.decoded), shown, odd, ticking, between, programs, reasons, raw, histograms)
 
     def __add__(self, later: Self) -> Self:
         """This one, and a later block's."""
@@ -233,6 +236,7 @@ class CaptureTally:
             self.shown + later.shown,
             self.odd + later.odd,
             self.ticking.joined(later.ticking),
+            [*self.between, *later.between],
             self.programs + later.programs,
             Counter(self.excluded) + Counter(later.excluded),
             None if self.raw is None or later.raw is None else self.raw + later.raw,

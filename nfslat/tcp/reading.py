@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Set
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from nfslat.decode.capture import Source
 from nfslat.decode.linktypes import link_name
@@ -12,7 +16,7 @@ from nfslat.errors import InputError
 from nfslat.kernels.compiled import refuse_without
 from nfslat.model.tables import Connection
 from nfslat.tcp.mptcp import Signals, Subflow
-from nfslat.tcp.packets import Conversation, Packets, Trace, Way
+from nfslat.tcp.packets import Conversation, Kind, Packets, Trace, Way
 
 if TYPE_CHECKING:
     from nfslat import _native
@@ -56,10 +60,31 @@ def read_trace(
     return trace
 
 
+def read_apart(
+    trace: Trace, tools: Callable[[], Tools], *, ports: Set[int] = frozenset(), stream: int | None = None
+) -> list[Trace]:
+    """The captures of two hosts that `trace` was made of, or that without copies; only `trace`, where it was not."""
+    from nfslat.decode.twice import is_much, parted, refuse_unparted  # noqa: PLC0415  (absent, as above)
+
+    kinds = trace.packets.kind
+    if not is_much(int(np.count_nonzero(kinds == Kind.RETRANSMISSION)), int(np.count_nonzero(kinds))):
+        return [trace]
+    with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch:
+        made_of = parted(trace.source, tools, Path(scratch))
+        if made_of is None:
+            return [trace]
+        refuse_unparted(made_of)
+        streams = (stream, None)
+        return [
+            read_trace(source, tools, lambda _: None, ports=ports, stream=of_source)
+            for source, of_source in zip(made_of.sources, streams, strict=False)
+        ]
+
+
 def _trace(source: Source, found: _native.Trace) -> Trace:
     return Trace(
         source=source,
-        packets=Packets(**found.packets),
+        packets=Packets(**found.packets | {"frame": source.numbered(found.packets["frame"])}),
         conversations=tuple(
             Conversation(
                 Connection(*ends), reconnect, (Way(**forth), Way(**back)), None if mptcp is None else Subflow(*mptcp)

@@ -248,7 +248,7 @@ def _theta(both: Both) -> model.Theta | None:
 
 def _notes(traces: Sequence[Trace], both: Both | None, found: int, closely: int) -> list[str]:
     """What the reader must know before believing a figure."""
-    notes = []
+    notes = [traces[0].source.made_from] if traces[0].source.made_from else []
     for trace in traces:
         name = trace.source.name
         some_ns = trace.packets.t_ns[:_SOME_PACKETS]
@@ -274,6 +274,12 @@ def _notes(traces: Sequence[Trace], both: Both | None, found: int, closely: int)
             )
         if trace.misdated:
             notes.append(f"{name}: {trace.misdated:,} packets of an interface with impossible times are left out")
+        late = sum(file.late for file in trace.source.files)
+        if late:
+            notes.append(
+                f"{name}: {late:,} packets stood behind later ones in the file, by up to "
+                f"{to_ms(max(file.latest_ns for file in trace.source.files)):.2f} ms, and were put in order"
+            )
         back = int(np.count_nonzero(np.diff(trace.packets.t_ns) < 0))
         if back:
             notes.append(f"{name}: time runs backwards at {back:,} of its packets: short times there may be wrong")

@@ -34,7 +34,7 @@ def retrans_waits_ns(
     From the last byte's first transmission to the last one that can have completed the message; None where a capture
     does not show what TCP sent again.
     """
-    if not (len(server.details.tcp) and len(client.details.tcp)):
+    if not all(len(side.details.tcp) or _is_udp(side) for side in (server, client)):
         return None
     of_server, of_client = _places(matched.server, len(server.ops)), _places(matched.client, len(client.ops))
     waits = []
@@ -66,6 +66,11 @@ def retrans_waits_ns(
         which = which[waits_at]
         waits.append(Waits(hit[waits_at], (last - begin)[waits_at], sent_ns[which], by_rpc[which]))
     return waits[0], waits[1]
+
+
+def _is_udp(side: Decoded) -> bool:
+    """Is there nothing that TCP could send again?"""
+    return all(ends.transport == "udp" for ends in side.ops.connections)
 
 
 def _places(rows: I32, count: int) -> I32:

@@ -175,7 +175,7 @@ def test_packed_tars_are_the_same(tars: dict[str, Path], tmp_path: Path, capsys:
 def test_a_tar_is_no_part_of_a_set(tars: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     """It is a set already."""
     assert cli.main([f"{tars['server']},{tars['client']}"]) == 3
-    assert "a tar is read by itself" in capsys.readouterr().err
+    assert "an archive is read by itself" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.95])

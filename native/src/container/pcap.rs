@@ -86,6 +86,9 @@ impl Pcap {
             Lengths::ByValue if captured <= wire => {}
             Lengths::ByValue | Lengths::Swapped => (captured, wire) = (wire, captured),
         }
+        if head.iter().all(|byte| *byte == 0) {
+            return Err(Stop::Bad("comes one of nothing".to_owned()));
+        }
         check_length(captured, self.longest)?;
         let length = record + captured as usize;
         if !source.ensure(length) {
@@ -106,7 +109,8 @@ impl Pcap {
         let (seconds, fraction) = (order.u32(head, 0), order.u32(head, 4));
         let (captured, wire) = (order.u32(head, 8), order.u32(head, 12));
         let length = record + captured as usize;
-        let is_usual = matches!(self.lengths, Lengths::InOrder) && captured <= wire && captured <= self.longest;
+        let is_usual =
+            matches!(self.lengths, Lengths::InOrder) && captured <= wire && captured <= self.longest && wire > 0;
         let t_ns = i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * unit_ns;
         (is_usual && length <= held.len()).then_some((t_ns, captured, wire, record))
     }

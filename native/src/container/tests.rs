@@ -624,8 +624,8 @@ proptest! {
 #[test]
 fn what_comes_to_far_more_than_it_was_is_not_read_on() {
     let mut file = small_pcap(true);
-    let whole = file.len();
-    file.resize(whole + (8 << 20), 0);
+    let of_zeros = Out::new(true).u32s([13, 0, 200_000, 200_000]).data(&[0; 200_000]).bytes;
+    (0..40).for_each(|_| file.extend_from_slice(&of_zeros));
     let plain = packets(&file).0;
     let bomb = squeezed("bzip2", &file);
     assert!(bomb.len() < 2048, "{}", bomb.len());
@@ -633,6 +633,17 @@ fn what_comes_to_far_more_than_it_was_is_not_read_on() {
     assert!(read > 0 && read < plain, "{read} of {plain}");
     assert!(damage.is_some_and(|why| why.contains("over 2000 times its size; set NFSLAT_UNPACK_RATIO")));
     assert_eq!(packets(&squeezed("bzip2", &small_pcap(true))).1, None);
+}
+
+/// What a host leaves of a file when it crashes: records, and zeros.
+#[test]
+fn zeros_at_the_end_are_no_records() {
+    for (name, small) in [("pcap", small_pcap(true)), ("pcapng", small_pcapng(true))] {
+        let whole = packets(&small);
+        let (read, damage) = packets(&[small.as_slice(), &[0; 65_536]].concat());
+        assert_eq!((read, whole.1), (whole.0, None), "{name}");
+        assert_eq!(damage.as_deref(), Some(&*format!("after packet {read} {}", super::ZEROS)));
+    }
 }
 
 /// How many packets there are, and why no more.

@@ -36,8 +36,8 @@ pub(super) fn by_link(link: u16, view: View<'_>, depth: u32) -> Option<Frame<'_>
         276 => by_ethertype(view.u16(0)?, view.skip(20)?, depth),
         6 => token_ring(view, depth),
         10 => fddi(view, depth),
-        9 => ppp(view, depth),
-        50 | 104 => serial(view, depth),
+        // PPP, in whose place some devices write Cisco's HDLC
+        9 | 50 | 104 => serial(view, depth),
         51 => ppp(view.skip(6)?, depth),
         // PPP and HDLC behind a byte for the direction
         204 | 205 => serial(view.skip(1)?, depth),
@@ -84,6 +84,7 @@ pub(super) fn by_ethertype(mut kind: u16, mut view: View<'_>, depth: u32) -> Opt
             // 802.1ah: a service's number, and a whole frame
             0x88e7 => return ethernet(view.skip(4)?, depth),
             0x8847 | 0x8848 => return tunnels::mpls(view, depth),
+            0x894f => return tunnels::nsh(view, depth),
             // PPPoE session (RFC 2516): 6 bytes in front of PPP
             0x8864 => return ppp(view.skip(6)?, depth),
             // 802.3: the field is a length

@@ -146,6 +146,27 @@ fn encapsulations() -> Vec<(&'static str, u16, Vec<u8>, bool)> {
         ("VXLAN", 1, tunnel(4789, &[8, 0, 0, 0, 0, 0, 7, 0], &eth)),
         ("VXLAN, policy", 1, tunnel(4789, &[0x88, 0x48, 0, 7, 0, 0, 7, 0], &eth)),
         ("VXLAN, reserved bits", 1, tunnel(4789, &[0xff, 1, 2, 3, 0, 0, 7, 9], &eth)),
+        ("VXLAN-GPE", 1, tunnel(4790, &[0x0c, 0, 0, 3, 0, 0, 7, 0], &eth)),
+        ("VXLAN-GPE, IPv4", 1, tunnel(4790, &[0x0c, 0, 0, 1, 0, 0, 7, 0], &ip4)),
+        ("VXLAN-GPE, nothing said", 1, tunnel(4790, &[8, 0, 0, 0, 0, 0, 7, 0], &eth)),
+        ("VXLAN-GPE, NSH", 1, tunnel(4790, &[0x0c, 0, 0, 4, 0, 0, 7, 0, 0x0f, 0xc2, 2, 3, 0, 0, 1, 0xff], &eth)),
+        ("NSH", 1, ethernet(0x894f, &join(&[&[0x0f, 0xc6, 1, 1], &[0; 20], &ip4]))),
+        ("CAPWAP", 1, tunnel(5247, &[0, 0x10, 0, 0, 0, 0, 0, 0], &eth)),
+        (
+            "CAPWAP, as in the air",
+            1,
+            tunnel(5247, &[0, 0x10, 3, 0, 0, 0, 0, 0], &wireless([8, 1], &join(&[&snap, &ip4]))),
+        ),
+        (
+            "CAPWAP, of Cisco",
+            1,
+            tunnel(
+                5247,
+                &[0, 0x20, 3, 0x10, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0],
+                &wireless([1, 8], &join(&[&snap, &ip4])),
+            ),
+        ),
+        ("PPP, Cisco's HDLC", 9, join(&[&[0x0f, 0, 8, 0], &ip4])),
         ("GTP-U", 1, tunnel(2152, &[0x30, 0xff, 0, 56, 0, 0, 0, 9], &ip4)),
         ("GTP-U, number", 1, tunnel(2152, &[0x32, 0xff, 0, 60, 0, 0, 0, 9, 0, 1, 0, 0], &ip4)),
         (
@@ -359,7 +380,7 @@ fn others() {
 /// Traffic to a tunnel's port that is no tunnel is a datagram like any other.
 #[test]
 fn no_tunnel() {
-    for port in [4789, 8472, 6081, 4754, 2152] {
+    for port in [4789, 4790, 5247, 8472, 6081, 4754, 2152] {
         let frame = tunnel(port, &[0xff; 8], &read(1, 0, 512));
         let Frame::Udp(ends, datagram) = dissect(1, &frame, frame.len() as u32) else { panic!() };
         assert_eq!((ends.dport, datagram.len), (port, 72));

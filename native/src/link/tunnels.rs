@@ -9,6 +9,8 @@ pub(super) fn over_udp(port: u16, view: View<'_>, depth: u32) -> Option<Frame<'_
     match port {
         // 8472 is what Linux used before the port was assigned.
         4789 | 8472 => vxlan(view, depth),
+        4790 => vxlan_gpe(view, depth),
+        5247 => capwap(view, depth),
         6081 => geneve(view, depth),
         4754 => gre(view, depth), // RFC 8086
         2152 => gtp(view, depth),
@@ -22,6 +24,52 @@ fn vxlan(view: View<'_>, depth: u32) -> Option<Frame<'_>> {
         return None;
     }
     ethernet(view.skip(8)?, depth.checked_sub(1)?)
+}
+
+/// draft-ietf-nvo3-vxlan-gpe: it says what comes next.
+fn vxlan_gpe(view: View<'_>, depth: u32) -> Option<Frame<'_>> {
+    const HAS_NUMBER: u8 = 0x08;
+    const HAS_NEXT: u8 = 0x04;
+    const VERSION: u8 = 0x30;
+    let flags = view.u8(0)?;
+    if flags & (VERSION | HAS_NUMBER) != HAS_NUMBER {
+        return None;
+    }
+    let next = if flags & HAS_NEXT == 0 { 3 } else { view.u8(3)? };
+    gpe_next(next, view.skip(8)?, depth.checked_sub(1)?)
+}
+
+/// By the numbers of VXLAN-GPE, which NSH has, too.
+fn gpe_next(next: u8, inner: View<'_>, depth: u32) -> Option<Frame<'_>> {
+    match next {
+        1 | 2 => ip(inner, depth),
+        3 => ethernet(inner, depth),
+        4 => nsh(inner, depth),
+        5 => mpls(inner, depth),
+        _ => None,
+    }
+}
+
+/// RFC 8300 section 2.2: its length is in words of 4 bytes.
+pub(super) fn nsh(view: View<'_>, depth: u32) -> Option<Frame<'_>> {
+    let words = usize::from(view.u8(1)? & 0x3f);
+    if words < 2 {
+        return None;
+    }
+    gpe_next(view.u8(3)?, view.skip(4 * words)?, depth.checked_sub(1)?)
+}
+
+/// What an access point hands to its controller (RFC 5415 section 4.3), where it is not encrypted: a frame of Ethernet, or
+/// as it was in the air, of which Cisco's have the two bytes of the frame control in the other order.
+fn capwap(view: View<'_>, depth: u32) -> Option<Frame<'_>> {
+    const NATIVE: u8 = 0x01;
+    const FRAGMENT_OR_KEEPALIVE: u8 = 0x80 | 0x08;
+    let [length, third, flags] = [view.u8(1)? >> 3, view.u8(2)?, view.u8(3)?];
+    if view.u8(0)? != 0 || length < 2 || flags & FRAGMENT_OR_KEEPALIVE != 0 {
+        return None;
+    }
+    let (inner, depth) = (view.skip(4 * usize::from(length))?, depth.checked_sub(1)?);
+    if third & NATIVE == 0 { ethernet(inner, depth) } else { wireless::of_controller(inner, depth) }
 }
 
 /// RFC 8926 section 3.4.

@@ -49,7 +49,20 @@ fn is_padded(view: View<'_>) -> Option<bool> {
 
 /// IEEE 802.11 section 9.3.2. Of several packets in one frame (A-MSDU) it is the first.
 pub(super) fn data_frame(view: View<'_>, is_padded: bool, depth: u32) -> Option<Frame<'_>> {
-    let [kind, flags] = view.u16(0)?.to_be_bytes();
+    data_frame_of(view.u16(0)?, view, is_padded, depth)
+}
+
+/// The same, where the two bytes of the frame control may stand in the other order.
+pub(super) fn of_controller(view: View<'_>, depth: u32) -> Option<Frame<'_>> {
+    const VERSION_AND_TYPE: u16 = 0x0f00;
+    const DATA: u16 = 0x0800;
+    let control = view.u16(0)?;
+    let control = if control & VERSION_AND_TYPE == DATA { control } else { control.swap_bytes() };
+    data_frame_of(control, view, false, depth)
+}
+
+fn data_frame_of(control: u16, view: View<'_>, is_padded: bool, depth: u32) -> Option<Frame<'_>> {
+    let [kind, flags] = control.to_be_bytes();
     let has_data = kind & 0x4f == 0x08;
     let (is_part, is_encrypted) = (flags & 0x04 != 0, flags & 0x40 != 0);
     if !has_data || is_part || is_encrypted || view.u8(22)? & 0x0f != 0 {

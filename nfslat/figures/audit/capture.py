@@ -70,6 +70,8 @@ def _clock_notes(tally: CaptureTally) -> list[AuditNote]:
     text = f"{some(d.backward_times, 'packet')} with an earlier time than the one before"
     if back_ns is not None:
         text += f", by up to {span(back_ns)}; response times may be off by that"
+    if not _is_native(d):
+        text += ". --engine native reads packets in the order of their times"
     matters = back_ns is None or back_ns > _NOTICEABLE * tally.odd.took_ns / max(tally.ops, 1)
     return [note("capture-reordered", d.backward_times, text, warn=not is_rare and matters)]
 
@@ -102,9 +104,20 @@ def _overlapping_files(source: Source) -> int:
     return sum(b.first_ns < a.last_ns for a, b in pairwise(source.files))
 
 
+def _is_native(d: Decoded) -> bool:
+    return d.engine.startswith("native")
+
+
+def _overlap_copies(d: Decoded) -> str:
+    copies = d.duplicate_packets
+    both = f"; {some(copies, 'packet')} {be(copies)} there twice and count once" if copies else ""
+    return f". Their packets were read in the order of their times{both}"
+
+
 def _file_notes(tally: CaptureTally) -> list[AuditNote]:
-    d, source = tally.facts, tally.source
-    said = [file.damage for file in source.files if file.damage]
+    d, files = tally.facts, tally.source.files
+    said = [file.damage for file in files if file.damage]
+    late, latest_ns = sum(file.late for file in files), max((file.latest_ns for file in files), default=0)
     damage = f" ({said[0]})" if said else ""
     return [
         note(
@@ -115,9 +128,16 @@ def _file_notes(tally: CaptureTally) -> list[AuditNote]:
         ),
         note(
             "files-overlap",
-            _overlapping_files(source),
-            "files of the set overlap in time: they are no rotation of one capture, and were read one after the other",
-            warn=True,
+            _overlapping_files(tally.source),
+            "files of the set overlap in time: they are no rotation of one capture"
+            + (_overlap_copies(d) if _is_native(d) else ", and were read one after the other"),
+            warn=not _is_native(d),
+        ),
+        note(
+            "capture-sorted",
+            late,
+            f"{some(late, 'packet')} stood behind later ones in the file, by up to {span(latest_ns)}, as where several "
+            "queues are captured: read in the order of their times",
         ),
     ]
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from nfslat.answer.model import AuditNote
-from nfslat.figures.audit.words import LEAN, MANY, be, have, note, size, some
+from nfslat.decode.file_gaps import FileGap
+from nfslat.figures.audit.words import LEAN, MANY, be, have, note, size, some, span
 from nfslat.model.tables import I64, Miss, State, hosts
+from nfslat.model.units import iso
 from nfslat.results import Correlation
 from nfslat.tally.captures import CaptureTally
 
@@ -24,12 +28,15 @@ def missing_notes(tally: CaptureTally) -> list[AuditNote]:
     """
     d = tally.facts
     hidden, missing = d.hidden, int(tally.shown.missing.sum())
+    between = tally.between
+    lost_ranges = max(d.lost_ranges - sum(gap.ranges for gap in between), 0)
+    lost_bytes = max(d.lost_bytes - sum(gap.bytes for gap in between), 0)
     unanswered, orphans = d.states[State.NO_REPLY], d.states[State.NO_CALL]
     messages, calls = max(d.messages, 1), max(d.states[State.PAIRED] // 2 + unanswered + missing, 1)
     is_explained = unanswered + orphans <= _EXPLAINED * (hidden + missing) + d.lost_bytes / _SMALLEST
     is_much = max(hidden / messages, missing / calls) > MANY
     is_much |= is_explained and max(unanswered, orphans) > MANY * messages
-    leading = "drops" if d.lost_ranges else ""
+    leading = "files" if between else "drops" if lost_ranges else ""
     if is_much and not leading:
         leading = "calls" if missing / calls > hidden / messages else "headers"
 
@@ -44,8 +51,9 @@ def missing_notes(tally: CaptureTally) -> list[AuditNote]:
     cost = f"; {', '.join(costs)}" if costs else ""
 
     dropped = (
-        f"the capture host dropped packets: {some(d.lost_ranges, 'range')} of TCP data ({size(d.lost_bytes)}) "
-        f"acknowledged but never captured{cost}. {LEAN}. A larger buffer (tcpdump -B) or a smaller -s helps"
+        f"the capture host dropped packets: {some(lost_ranges, 'range')} of TCP data ({size(lost_bytes)}) "
+        f"acknowledged but never captured{'' if between else cost}. {LEAN}. A larger buffer (tcpdump -B) or a smaller "
+        "-s helps"
     )
     counted = (
         f"the capturing host itself counted {some(d.interface_drops, 'packet')} that it did not capture; ops may be "
@@ -60,7 +68,8 @@ def missing_notes(tally: CaptureTally) -> list[AuditNote]:
     if leading == "calls":
         not_shown += f"{cost}. {LEAN}{more}"
     return [
-        note("capture-drops", d.lost_ranges, dropped, warn=True),
+        note("files-missing", len(between), _between(between, cost), warn=True),
+        note("capture-drops", lost_ranges, dropped, warn=True),
         note("capture-interface-drops", d.interface_drops, counted, warn=not d.lost_ranges),
         note("capture-truncated", hidden, headers, warn=leading == "headers"),
         note("capture-missing-calls", missing, not_shown, warn=leading == "calls"),
@@ -77,6 +86,21 @@ def missing_notes(tally: CaptureTally) -> list[AuditNote]:
             warn=not is_explained and orphans > MANY * messages,
         ),
     ]
+
+
+def _between(gaps: Sequence[FileGap], cost: str) -> str:
+    """What is missing between files of a set, the longest gap by its names."""
+    if not gaps:
+        return ""
+    longest = max(gaps, key=lambda gap: gap.end_ns - gap.begin_ns)
+    begin, end = (iso(ns)[11:23] for ns in (longest.begin_ns, longest.end_ns))
+    ranges, lost = sum(gap.ranges for gap in gaps), sum(gap.bytes for gap in gaps)
+    more = f", and in {some(len(gaps) - 1, 'other gap')}" if len(gaps) > 1 else ""
+    return (
+        f"a file of the set is missing: between {Path(longest.before).name} and {Path(longest.behind).name} nothing is "
+        f"there from {begin} to {end} UTC ({span(longest.end_ns - longest.begin_ns)}){more}, while TCP went on "
+        f"({some(ranges, 'range')}, {size(lost)}){cost}. Give all files of the set"
+    )
 
 
 def strangers(c: Correlation, side: str) -> int:

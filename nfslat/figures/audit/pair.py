@@ -130,7 +130,10 @@ def exchanged(server: str, client: str) -> str:
 def remarks(c: Analysis, *, application_known: bool) -> list[str]:
     """What else must be said about the comparison."""
     out = [] if c.inferred is None else _inferred(c.inferred, c)
-    if c.swapped:
+    made_from = c.server.source.made_from or c.client.source.made_from
+    if made_from:
+        out.append(made_from)
+    if c.swapped and not made_from:
         out.append(exchanged(c.server.source.name, c.client.source.name))
     elif c.order is Order.UNCLEAR:
         out.append(

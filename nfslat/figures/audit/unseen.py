@@ -6,7 +6,14 @@ from nfslat.answer.model import AuditNote, Unseen
 from nfslat.figures.audit.words import note, some
 from nfslat.findings.unseen import between, percent_between
 
-_MISSING = ("capture-drops", "capture-truncated", "capture-missing-calls", "capture-unanswered", "capture-orphans")
+_MISSING = (
+    "files-missing",
+    "capture-drops",
+    "capture-truncated",
+    "capture-missing-calls",
+    "capture-unanswered",
+    "capture-orphans",
+)
 
 
 def with_unseen(notes: list[AuditNote], found: Unseen | None) -> list[AuditNote]:

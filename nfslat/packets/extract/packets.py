@@ -6,6 +6,7 @@ engine of nfslat keeps packets.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import re
@@ -14,6 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from nfslat.decode.capture import File, Source, refuse_stored
 from nfslat.decode.tools import Tools
 from nfslat.decode.tshark.reader import nanoseconds
@@ -21,6 +24,7 @@ from nfslat.errors import ToolError
 from nfslat.packets.extract import pcapng
 
 _RANGES_A_RUN = 500  # editcap takes 512
+_NONE = np.zeros(0, dtype=np.int32)
 _FIELDS = (
     *("frame.time_epoch", "frame.len", "ip.src", "ip.dst", "ipv6.src", "ipv6.dst"),
     *(
@@ -67,6 +71,20 @@ def packets(source: Source, spans: Iterable[tuple[int, int]], tools: Tools, scra
     """
     refuse_stored(source)
     merged = join(spans)
+    frames = np.concatenate([np.arange(first, last + 1, dtype=np.int32) for first, last in merged] or [_NONE])
+    numbers = source.numbered(frames)
+    if (numbers == frames).all():
+        yield from _numbered(source, merged, tools, scratch)
+        return
+    lying = {
+        packet.frame: packet for packet in _numbered(source, join((n, n) for n in numbers.tolist()), tools, scratch)
+    }
+    for frame, number in zip(frames.tolist(), numbers.tolist(), strict=True):
+        yield dataclasses.replace(lying[number], frame=frame)
+
+
+def _numbered(source: Source, merged: list[tuple[int, int]], tools: Tools, scratch: Path) -> Iterator[Packet]:
+    """The packets with these numbers, which count through the files as they are, in that order."""
     before = 0
     for file in source.files:
         here = [
