@@ -16,6 +16,7 @@ import numpy as np
 
 from nfslat.decode.room import keep
 from nfslat.errors import InputError, NoPacketsError, UsageError
+from nfslat.model.decoded import IS_KEPT
 from nfslat.model.tables import I32, I64, U32
 
 _COPY_BYTES = 1 << 20
@@ -50,7 +51,8 @@ class File:
     damage: str = ""  # why reading stopped before the end, where that is known
     late: int = 0  # packets that were put in front of later ones, from at most `latest_ns` behind them
     latest_ns: int = 0
-    runs: Runs | None = field(default=None, compare=False, repr=False)  # None: packets were read in the file's order
+    # None: packets were read in the file's order. What is stored has the numbers of the order in which they were read.
+    runs: Runs | None = field(default=None, compare=False, repr=False, metadata={IS_KEPT: False})
 
 
 @dataclass(frozen=True)
