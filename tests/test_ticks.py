@@ -253,3 +253,19 @@ def test_a_cause_that_is_named_in_ticks_is_the_one_that_finer_stamps_show(
         assert said.outcome in ("undecided", true.outcome)
         assert said.outcome != "fault" or said.cause in (true.cause, *true.also)
         assert said.largest_layer in (None, true.largest_layer)
+
+
+def test_a_load_on_a_grid_of_time_is_no_tick(tmp_path: Path) -> None:
+    """Calls and replies at whole milliseconds, as one that somebody made up has them: no two of them at once."""
+    flow = Tcp(client=("10.0.0.1", 700))
+    draw = np.random.default_rng(5)
+    at = 0
+    for xid in range(1, 301):
+        took = int(draw.integers(2, 9))
+        flow.send(at, ">", read_call(xid, count=64))
+        flow.send(at + took, "<", reply(xid, read3(64)))
+        at += took + int(draw.integers(1, 6))
+    captures = [write_pcap(tmp_path / f"{side}.pcap", flow.seen_by(side)) for side in ("server", "client")]
+    matched = api.run([str(path) for path in captures], api.Options()).summary.matched
+    assert matched is not None
+    assert matched.tick_ms is None

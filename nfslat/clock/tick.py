@@ -16,7 +16,7 @@ import numpy as np
 
 from nfslat.model.tables import I64, Bool, Ops
 
-LEAST_TICK_NS = 50_000  # nothing rests on less
+LEAST_TICK_NS = 400_000  # no clock of a kernel or of a file's format has a shorter one that is coarse
 _LEAST_SLEWED_NS = 400_000  # below that, what rounding and slewing leave free is too much of a tick
 _WHOLE_NS = (1_000_000_000, 100_000_000, 10_000_000, 1_000_000)
 _SECOND_NS = 1_000_000_000
@@ -25,6 +25,7 @@ _ROUNDED_NS, _SLEWED = 2_000, 2e-4  # stamps of microseconds; of a gap
 _NEAR_TICKS = 32  # gaps of more may have been slewed by too much
 _LEAST_GAPS, _LEAST_NEAR, _LEAST_PACKETS = 8, 24, 32  # between instants; of few ticks; packets
 _ON_ONE_INSTANT = 2  # packets, on average, that leave no doubt
+_AT_ONCE = 0.01  # of the ops
 _LEAST_KINDS, _MOST_ALIKE = 4, 0.98  # of gaps, as they are in ticks; of all gaps
 _OFTEN, _BESIDE = 0.1, 0.01  # of all gaps; of gaps of as many ticks, those with one more or less
 _BLOCKS, _BLOCK_OPS = 8, 2048  # a sample of the ops, side by side
@@ -118,6 +119,24 @@ def tick_of(ops: Ops) -> Tick:
     if len(ops) * 2 < _LEAST_PACKETS:
         return FINE
     blocks = _sample(len(ops))
+    return _tick_of(ops, blocks) if _happens_at_once(ops, blocks) else FINE
+
+
+def _happens_at_once(ops: Ops, blocks: list[slice]) -> bool:
+    """Do things that come one after the other have one stamp: a call and its reply, or a reply and the next call on
+    its connection? Without any a load may just keep to a grid of time, as one that somebody made up does."""
+    at_once = count = 0
+    for at in blocks:
+        conn, begin, end = (column[at].astype(np.int64) for column in (ops.conn, ops.t0, ops.t3))
+        order = np.lexsort((begin, conn))
+        conn, begin, end = conn[order], begin[order], end[order]
+        follows = (conn[1:] == conn[:-1]) & (begin[1:] == end[:-1])
+        at_once += int(np.count_nonzero(begin == end)) + int(np.count_nonzero(follows & (begin[:-1] != end[:-1])))
+        count += len(conn)
+    return at_once >= _AT_ONCE * count
+
+
+def _tick_of(ops: Ops, blocks: list[slice]) -> Tick:
     if whole_ns := _of_blocks(ops, blocks, None, calls=True, replies=True):
         return FINE if _take_all_the_same(ops, blocks, whole_ns) else Tick(whole_ns, 1.0)
     of_ways = [_of_blocks(ops, blocks, None, calls=way, replies=not way) for way in (True, False)]

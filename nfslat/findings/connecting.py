@@ -14,8 +14,8 @@ CODE = "syn-unanswered"
 _LEAST_SHARE = 0.05  # of the mean
 _WHERE = {
     Fate.UNKNOWN: "lost on the path, or not answered by the server",
-    Fate.TO_SERVER: "lost on the way to the server, whose capture does not show them",
-    Fate.TO_CLIENT: "answered, and the answers lost on the way back",
+    Fate.TO_SERVER: "lost in transit to the server, whose capture does not show them",
+    Fate.TO_CLIENT: "answered, and the answers lost in transit back",
     Fate.IN_SERVER: "answered late by the server, whose capture shows them",
 }
 
