@@ -43,7 +43,7 @@ def quickest_kind(kind: I16, begin: I64, end: I64, least_ns: float) -> Waits | N
 def incomplete_replies(ops: Ops, events: TcpEvents) -> tuple[I64, I64]:
     """Ops of which a reply lacked a fragment before one came whole, and when the first of it came."""
     events = events.take(events.kind == TcpEvent.INCOMPLETE)
-    if not len(events):
+    if not len(events) or not len(ops):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     ways = ops.conn.astype(np.int64) * 2 + (ops.direction ^ 1)
     of_op, of_event = (
