@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nfslat.model.decoded import Decoded
-from nfslat.model.details import Tcp
+from nfslat.model.details import Tcp, TcpEvent
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, State
 
@@ -40,8 +40,9 @@ def waiting_calls(decoded: Decoded, until_ns: int) -> WaitingCalls:
     """Calls that were sent `LEAST_WAIT_NS` or longer before the capture ended, in either direction.
 
     A call whose reply the capture may just lack is left out: behind a hole, a message that cannot be read, or a reply
-    to no call; on a connection of which one direction alone was captured; by UDP, where it was not sent again. So is a
-    call that its client gave up: one that was not sent again on the connection that came next.
+    to no call; on a connection of which one direction alone was captured; by UDP, where it was not sent again, or a
+    part of the reply came. So is a call that its client gave up: one that was not sent again on the connection that
+    came next.
     """
     loose = decoded.loose
     is_open = (loose.state == State.NO_REPLY) & (loose.is_reply == 0) & (loose.first_ns <= until_ns - LEAST_WAIT_NS)
@@ -52,7 +53,7 @@ def waiting_calls(decoded: Decoded, until_ns: int) -> WaitingCalls:
         conn, direction = way >> 1, way & 1
         at = np.flatnonzero((loose.conn[rows] == conn) & (loose.direction[rows] == direction))
         if loose.connections[conn].transport != "tcp":
-            keep[at] = sends[at] >= _LEAST_SENDS_BY_UDP
+            keep[at] = (sends[at] >= _LEAST_SENDS_BY_UDP) & ~_has_pieces(decoded, conn, 1 - direction, rows[at])
             continue
         began_ns, is_acked = _last_life(decoded.details.tcp, conn, direction)
         unread = decoded.details.unread
@@ -65,6 +66,13 @@ def waiting_calls(decoded: Decoded, until_ns: int) -> WaitingCalls:
         acked[at] = is_acked
     every = WaitingCalls(rows, loose.first_ns[rows], last_ns, sends, acked, until_ns)
     return every.take(keep)
+
+
+def _has_pieces(decoded: Decoded, conn: int, replies: int, rows: I64) -> Bool:
+    """Mask of the calls of whose replies by UDP the capture shows a part: `replies` is their direction."""
+    events = decoded.details.events
+    pieces = (events.kind == TcpEvent.INCOMPLETE) & (events.conn == conn) & (events.direction == replies)
+    return np.asarray(np.isin(decoded.loose.xid[rows], events.offset[pieces]))
 
 
 def _sent_again(decoded: Decoded, rows: I64) -> tuple[I64, I64]:
