@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 
-from nfslat.answer.model import Report
+from nfslat.answer.model import Report, Verdict
 from nfslat.errors import NfslatError
 from nfslat.findings import catalogue
 from nfslat.findings.words import lowered
 from nfslat.flow.pairs import Pair
 from nfslat.live.baseline import Baseline
 from nfslat.live.rows import Row
-from nfslat.live.watch import Event, Stretch, Watched
+from nfslat.live.watch import Event, OnPackets, Stretch, Watched
 
 _STRETCHES_OF_END = 2  # in a row without it: it has ended. After one it may go on
 _LEAST_SHARE = 0.5  # of the mean: what explains as much is seen in what its layer takes
@@ -98,7 +98,7 @@ class Course:
 
     def add(self, pair: Pair, row: Row, report: Report | None = None) -> tuple[list[Event], list[Event]]:
         """What began with a stretch, and what ended."""
-        if not row.ops or row.gap is not None:
+        if (not row.ops and row.named is None) or row.gap is not None:
             return [], []
         is_mixed, is_over, self._before = self.is_mixed(row), _ends_in(row.cause, report), row.named
         if row.named is not None:
@@ -137,14 +137,48 @@ def followed(
 ) -> Iterator[Stretch]:
     """The same, each with the causes that began and ended with it, and whether the baseline has its cause. A cause that
     is new is held against the packets that `watch` holds."""
-    course = Course()
-    for plain in stretches:
-        stretch = plain if watch is None or not course.is_news(plain.row) else held_against_packets(plain, watch)
+    course, silence = Course(), _Silence()
+    for shown in stretches:
+        plain = shown if watch is None else silence.add(shown, watch)
+        stretch = plain
+        if watch is not None and plain.on_packets is None and course.is_news(plain.row):
+            stretch = held_against_packets(plain, watch)
         is_mixed = course.is_mixed(stretch.row)
         began, ended = course.add(stretch.pair, stretch.row, stretch.answer)
         is_new = baseline is not None and stretch.row.outcome == "fault" and baseline.is_new(stretch.row.cause)
         yield dataclasses.replace(stretch, began=tuple(began), ended=tuple(ended), is_new=is_new, is_mixed=is_mixed)
-        del plain, stretch
+        del shown, plain, stretch
+
+
+class _Silence:
+    """Stretches in a row in which no operation ends: where calls are sent in them, does nobody answer these?"""
+
+    def __init__(self) -> None:
+        self._since_ns: int | None = None  # when the last stretch with operations began
+        self._hang: tuple[Verdict, OnPackets] | None = None  # as it was named first, and the packets that say so
+
+    def add(self, stretch: Stretch, watch: Watched) -> Stretch:
+        """The same, with what hangs by the packets since operations ended last, where that leads."""
+        pair, row = stretch.pair, stretch.row
+        if row.ops or row.gap is not None:
+            self._since_ns, self._hang = pair.begin_ns, None
+            return stretch
+        if self._since_ns is None:
+            self._since_ns = pair.begin_ns
+        if self._hang is not None:
+            verdict, on_packets = self._hang
+            return dataclasses.replace(stretch, row=row.judged(verdict), on_packets=on_packets)
+        if not row.payload_bytes:
+            return stretch
+        try:
+            on_packets = watch.on_packets((self._since_ns, pair.end_ns))
+        except (NfslatError, OSError):
+            return stretch
+        hang = on_packets.report.verdict
+        if hang is None or hang.cause not in catalogue.HANGS or hang.outcome != "fault":
+            return stretch
+        self._hang = hang, on_packets
+        return dataclasses.replace(stretch, row=row.judged(hang), on_packets=on_packets)
 
 
 def held_against_packets(stretch: Stretch, watch: Watched) -> Stretch:

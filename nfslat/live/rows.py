@@ -69,9 +69,8 @@ class Row:
 
     @property
     def named(self) -> str | None:
-        """The cause that it names: none without operations or packets, or with low confidence."""
-        is_judged = self.ops > 0 and self.gap is None
-        return self.cause if is_judged and self.outcome == "fault" and self.confidence != "low" else None
+        """The cause that it names: none without packets, or with low confidence."""
+        return self.cause if self.gap is None and self.outcome == "fault" and self.confidence != "low" else None
 
     def judged(self, verdict: Verdict) -> Row:
         """The same with another answer."""

@@ -172,7 +172,7 @@ def answer_of(row: Row) -> str:
         return _GAP
     if row.outcome == "no-fault":
         return _NO_FAULT
-    if not row.ops:
+    if not row.ops and row.named is None:
         return "idle"
     return (row.cause or "") if row.outcome == "fault" else "cannot tell"
 
