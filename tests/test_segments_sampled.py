@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from captures import needs_native
 from examples import examples
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from test_op_table import ROOT, no_tools
 
@@ -44,6 +44,7 @@ _TALKS = st.lists(st.integers(0, 4), min_size=1, max_size=300).map(
 def test_a_sample_is_of_whole_stretches(frames: list[list[int]], most: int, stretch: int) -> None:
     """It has no more than the most, and more than that with every other stretch between; a stretch is in it with all
     segments or none; connections stand in the order of their first one."""
+    assume(sum(frame < stretch for part in frames for frame in part) <= most)  # the first stretch always stays
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sample, "MOST_SAMPLED", most)
         patch.setattr(sample, "STRETCH_FRAMES", stretch)
