@@ -8,7 +8,7 @@ from nfslat.findings.facts import KeptAbove
 from nfslat.model.blocks import distinct
 from nfslat.model.causes import Cause, code
 from nfslat.model.protocol import NULL
-from nfslat.model.tables import I64, Bool
+from nfslat.model.tables import I64, Bool, Ops
 from nfslat.model.units import to_ms, utc
 from nfslat.results import Analysis
 from nfslat.wire.above import Stops, Why, kept_above
@@ -41,10 +41,10 @@ def sent_anew(c: Analysis) -> Bool:
     return sent_on_a_new_connection(decoded.ops, decoded.loose, decoded.details)[rows]
 
 
-def times_kept_above(c: Analysis, rows: I64, sessions: float | None) -> dict[str, KeptAbove]:
+def times_kept_above(c: Analysis, rows: I64, sessions: float | None, opened: Connecting) -> dict[str, KeptAbove]:
     """By what kept requests in the client (`Why`); means are over the matched ops in `rows`.
 
-    `sessions` is `sessions_open`; None where that is not known.
+    `sessions` is `sessions_open`; None where that is not known. `opened` is `connecting_of`.
     """
     side = c.client
     calls = side.forward
@@ -53,7 +53,6 @@ def times_kept_above(c: Analysis, rows: I64, sessions: float | None) -> dict[str
     conn, since, until = without_connection(sender.ops, sender.decoded.loose, details.tcp, sender.forward)
     of_it = until > side.decoded.first_ns  # of a stretch what was over before it is another one's
     stops = [Stops(Why.NO_CONNECTION, conn[of_it], since[of_it], until[of_it])]
-    opened = connecting_of(c)
     stops.append(Stops(Why.CONNECTING, opened.conn, opened.since_ns, opened.until_ns))
     if c.charges is not None:
         pauses = [(one.begin_ns, one.end_ns) for one in c.charges.pauses if one.side == "client"]
@@ -83,17 +82,20 @@ def connecting_of(c: Analysis) -> Connecting:
     if c.inferred is None:
         ahead_ns = c.clock.segments[-1].theta_ns if c.clock.fits else c.clock.rough_ns
         links = c.matching.links.server, c.matching.links.client
-        there = There(server.ops, server.details.tcp, links, ahead_ns)
-    calls = client.ops.take(c.client.forward)
-    return connecting(calls, client.details.tcp, there)
+        there = There(server.details.tcp, links, ahead_ns)
+    return connecting(client.details.tcp, ways_of_calls(client.ops, c.client.forward), there)
+
+
+def ways_of_calls(ops: Ops, calls: Bool) -> I64:
+    """Connections (times 2, plus direction) that carry the ops in `calls`."""
+    return distinct(ops.conn[calls] * 2 + ops.direction[calls], 2 * len(ops.connections))
 
 
 def _silent(c: Analysis, calls: Bool) -> list[Stops]:
     """Pauses of the client's TCP, with data to send, that the server's window made, or data that were lost."""
     ops = c.client.ops
     found = silences(c.client.decoded, c.server.decoded)
-    ways = distinct(ops.conn[calls] * 2 + ops.direction[calls], 2 * len(ops.connections))
-    of_calls = np.isin(found.way, ways) & (found.pauses.begin_ns != NULL)
+    of_calls = np.isin(found.way, ways_of_calls(ops, calls)) & (found.pauses.begin_ns != NULL)
     stops = []
     for why, causes in _SILENT.items():
         pauses = found.pauses.take(of_calls & np.isin(found.cause, [code(one) for one in causes]))

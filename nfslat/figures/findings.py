@@ -13,7 +13,7 @@ from nfslat.answer import model
 from nfslat.answer.words import missing_ops
 from nfslat.decode.file_gaps import file_gaps
 from nfslat.evidence.known import Known, counts_of, data_bytes, rate_per_s
-from nfslat.figures.above import connecting_of, sent_anew, sessions_open, times_kept_above
+from nfslat.figures.above import connecting_of, sent_anew, sessions_open, times_kept_above, ways_of_calls
 from nfslat.figures.charges import stalls_of
 from nfslat.figures.gains import with_gains
 from nfslat.figures.late_calls import late_calls, late_ns
@@ -49,7 +49,7 @@ from nfslat.model.units import to_ms, utc
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
 from nfslat.results import Analysis, Side
-from nfslat.wire.connecting import Fate, pauses_before_connecting
+from nfslat.wire.connecting import Connecting, Fate, unheard_ns
 from nfslat.wire.reconnects import sent_on_a_new_connection
 from nfslat.wire.timeouts import timeouts
 
@@ -166,8 +166,7 @@ def _unheard(c: Analysis) -> float:
     if c.inferred is None or c.inferred.near != "server":
         return 0.0
     d = c.server.decoded
-    _, total_ns = pauses_before_connecting(d.ops.take(c.server.forward), d.details.tcp)
-    return total_ns / max(d.last_ns - d.first_ns, 1)
+    return unheard_ns(d.ops, d.details.tcp, ways_of_calls(d.ops, c.server.forward)) / max(d.last_ns - d.first_ns, 1)
 
 
 def _incomplete(c: Analysis) -> int:
@@ -233,6 +232,7 @@ def _facts(
     names = {label for label, count in counts_of(c, rows).items() if count}
     per_s = rate_per_s(c, names) or None
     sessions = None if above is None or per_s is None else sessions_open(c, rows, per_s * mean.total_ms / 1e3)
+    opened = connecting_of(c)
     how_late = functools.cache(lambda: late_ns(c))  # it sorts all of the server's instants
     return Facts(
         mean=mean,
@@ -242,11 +242,11 @@ def _facts(
         slowest_parts=None if slowest is None else slowest.parts_ms,
         by_op=_of_server(c, by_op),
         reconnects=_reconnects(c),
-        connects=_connects(c),
+        connects=_connects(c, opened),
         failing=failing_of(c.client.ops, c.client.decoded.details.names, c.matched.client[rows]),
         sent_again=_sent_again(c),
         slow_ops=None if thread_ms is not None else slow_ops_of(c, rows, how_late),
-        kept_above=times_kept_above(c, rows, sessions),
+        kept_above=times_kept_above(c, rows, sessions, opened),
         put_off=put_off_of(
             c.client.ops, c.tried_again, c.matched.client[rows], c.server.ops, as_asked=above is not None
         ),
@@ -429,8 +429,7 @@ def _sent_again(c: Analysis) -> Resent | None:
     return Resent(len(resent.row), to_ms(float(np.median(resent.after_ns))), twice, transports[0])
 
 
-def _connects(c: Analysis) -> Connects | None:
-    opened = connecting_of(c)
+def _connects(c: Analysis, opened: Connecting) -> Connects | None:
     if not len(opened.conn):
         return None
     total_ns = int((opened.until_ns - opened.since_ns).sum())

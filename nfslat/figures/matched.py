@@ -11,6 +11,7 @@ import numpy as np
 
 from nfslat.answer import model
 from nfslat.decompose import PART_NAMES
+from nfslat.figures.above import sent_anew
 from nfslat.figures.completeness import completeness_of
 from nfslat.model.blocks import filled
 from nfslat.model.causes import FROM_OUTSIDE, Cause, code
@@ -23,7 +24,6 @@ from nfslat.tally.keys import ALL_TOGETHER, by_operation, names_of
 from nfslat.tally.ops import EVERYTHING, OpSums, known_one_way
 from nfslat.tally.stats import slowest, summary_of
 from nfslat.wire.charges.places import place
-from nfslat.wire.reconnects import sent_on_a_new_connection
 
 
 def matched_ops(c: Analysis, *, brief: bool = False, sums: OpSums | None = None) -> model.MatchedOps:
@@ -105,9 +105,7 @@ def in_thread_ns(c: Analysis) -> I64:
         rare = c.charges.rare
         taken = (rare.place == place("server")) & np.isin(rare.cause, [*map(code, FROM_OUTSIDE | {Cause.HOST_PAUSE})])
         np.subtract.at(own, rare.row[taken], rare.ns[taken])
-    decoded = c.client.decoded
-    if (anew := sent_on_a_new_connection(c.client.ops, decoded.loose, decoded.details)).any():
-        own[anew[c.matched.client]] = 0
+    own[sent_anew(c)] = 0
     return np.maximum(own, 0 if c.inferred is None else c.inferred.op_error_ns(c.matched.client), out=own)
 
 

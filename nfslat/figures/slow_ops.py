@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nfslat.figures.above import sent_anew
 from nfslat.figures.late_calls import late_beside_ms
 from nfslat.figures.matched import in_thread_ns, unstable_writes
 from nfslat.findings.facts import SlowOps
@@ -33,7 +32,7 @@ _LIGHT = IN_MEMORY_OPS - {"LOOKUP", "OPEN"}
 def slow_ops_of(c: Analysis, rows: I64, how_late: Callable[[], I64 | None]) -> SlowOps | None:
     """Of the matched ops `rows`, in ascending order; how they come is seen in those of all. `how_late`: see
     `late_calls`."""
-    own_ns = np.where(sent_anew(c), 0, in_thread_ns(c))  # what waits for a connection is in no thread
+    own_ns = in_thread_ns(c)
     some = _some(rows)
     if not len(rows) or not _may_be(own_ns[some], c.client_srt_ns[some]):
         return None

@@ -38,15 +38,14 @@ class Connecting(NamedTuple):
 class There(NamedTuple):
     """The server's side: the connections there of each of the client's, and by how much its clock is ahead."""
 
-    ops: Ops
     tcp: Tcp
     links: tuple[I32, I32]  # of the server's connections, and of the client's
     ahead_ns: int
 
 
-def connecting(ops: Ops, tcp: Tcp, there: There | None) -> Connecting:
-    """The client's connections that carry calls, and took `LEAST_RETRY_NS` or longer to be opened."""
-    ways = np.unique(ops.conn.astype(np.int64) * 2 + ops.direction)
+def connecting(tcp: Tcp, ways: I64, there: There | None) -> Connecting:
+    """The client's connections that took `LEAST_RETRY_NS` or longer to be opened, of those that carry calls in `ways`
+    (connection times 2, plus direction)."""
     rows = []
     number = {
         (conn, reconnect, direction): row
@@ -61,12 +60,12 @@ def connecting(ops: Ops, tcp: Tcp, there: There | None) -> Connecting:
             continue
         since_ns, until_ns = int(tcp.first_ns[row]), int(tcp.first_ns[answer])
         if until_ns - since_ns >= LEAST_RETRY_NS:
-            fate = Fate.UNKNOWN if there is None else _fate(there, ops, tcp, row)
+            fate = Fate.UNKNOWN if there is None else _fate(there, tcp, row)
             rows.append((conn, since_ns, until_ns, int(fate)))
     return Connecting(*np.array(rows, dtype=np.int64).reshape(-1, 4).T.copy())
 
 
-def _fate(there: There, ops: Ops, tcp: Tcp, row: int) -> Fate:
+def _fate(there: There, tcp: Tcp, row: int) -> Fate:
     """What the server's capture shows of the SYN in `row` of the client's `tcp`: by the sequence number behind it."""
     server, client = there.links
     link = client[tcp.conn[row]]
@@ -89,24 +88,23 @@ def _fate(there: There, ops: Ops, tcp: Tcp, row: int) -> Fate:
     return Fate.IN_SERVER if late_ns >= LEAST_RETRY_NS else Fate.TO_CLIENT
 
 
-def pauses_before_connecting(ops: Ops, tcp: Tcp) -> tuple[int, int]:
-    """How often, and for how long in all (ns), a client was not heard of before it opened a connection, after others.
+def unheard_ns(ops: Ops, tcp: Tcp, ways: I64) -> int:
+    """How long in all clients were not heard of before they opened a connection, after others; `ways` as before.
 
     At the server nothing shows whether it had nothing to ask for then, or its first SYNs were lost.
     """
-    ways = np.unique(ops.conn.astype(np.int64) * 2 + ops.direction).tolist()
     lives: dict[str, list[tuple[int, int, bool]]] = {}
-    for way in ways:
+    for way in ways.tolist():
         host = ops.connections[way >> 1].source(way & 1)[0]
         for row in np.flatnonzero(tcp.conn == way >> 1).tolist():
             is_client = int(tcp.direction[row]) == way & 1
             opens = bool(is_client and tcp.saw_syn[row] == 1)
             lives.setdefault(host, []).append((int(tcp.first_ns[row]), int(tcp.last_ns[row]), opens))
-    count = total_ns = 0
+    total_ns = 0
     for stood in lives.values():
         heard_ns = None
         for first_ns, last_ns, opens in sorted(stood, key=lambda life: (life[0], not life[2])):
             if heard_ns is not None and opens and first_ns - heard_ns >= LEAST_RETRY_NS:
-                count, total_ns = count + 1, total_ns + first_ns - heard_ns
+                total_ns += first_ns - heard_ns
             heard_ns = last_ns if heard_ns is None else max(heard_ns, last_ns)
-    return count, total_ns
+    return total_ns
