@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nfslat.answer.figures import figures_of
 from nfslat.answer.pivots import Pivot, PivotRow
 from nfslat.errors import UsageError
 from nfslat.figures.matched import begins_ns
@@ -96,7 +97,7 @@ def _rows(c: Analysis, groups: _Groups, kept: I64) -> list[PivotRow]:
             client_ms=row.summary(CLIENT),
             server_ms=row.summary(SERVER),
             network_ms=row.summary(NETWORK),
-            queue_ms=row.queue_ms,
+            **figures_of(row),
         )
         for label, lasts_s, row in zip(
             labels, seconds, OpSums.of(OpColumns.of(c), key, (TIMES, WAITS, MOVED), SIDES).rows(), strict=True
