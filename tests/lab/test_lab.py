@@ -13,7 +13,7 @@ import pytest
 from captures import needs_native
 from hypothesis import given
 from hypothesis import strategies as st
-from laboratory import expected, host, judge, run, scenario, truth
+from laboratory import causes, expected, host, judge, run, scenario, truth
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 EVERY = scenario.every()
@@ -67,6 +67,29 @@ def test_what_begins_in_the_middle_is_part_of_the_truth(tmp_path: Path) -> None:
     assert run.cause_of(one.cause)["timeline"][0]["at_s"] == 2
 
 
+class Recorder:
+    """A guest that only keeps what it is to run."""
+
+    def __init__(self) -> None:
+        self.scripts: list[str] = []
+
+    def run(self, script: str) -> None:
+        self.scripts.append(script)
+
+
+def test_a_hole_for_large_packets_is_made_on_the_server_and_ends() -> None:
+    """TCP hands down single segments, so that what the hole drops is what a path drops; clients send as before."""
+    one = scenario.Scenario("x", "", "x", cause=scenario.Cause(mtu_hole_s=0.001), load=scenario.Load(seconds=0.001))
+    server, client = Recorder(), Recorder()
+    causes.before_mount(server, [client], one)  # type: ignore[arg-type, list-item]
+    causes.during_load(server, [client], one).join()  # type: ignore[arg-type, list-item]
+    segments, opened, closed = server.scripts
+    assert "gso_max_segs 1" in segments
+    assert "mtu 1414" in opened
+    assert "del dev vec0 clsact" in closed
+    assert not client.scripts
+
+
 @pytest.mark.parametrize(
     ("words", "calls"),
     [
@@ -76,7 +99,7 @@ def test_what_begins_in_the_middle_is_part_of_the_truth(tmp_path: Path) -> None:
         ("maildir", {"deliver", "fetch"}),
         ("database workers=2 shared=1", {"transaction"}),
         ("write_back", {"fsync"}),
-        ("locks workers=2", {"transaction"}),
+        ("locks workers=2 hold_ms=1", {"transaction"}),
         ("listing", {"listing"}),
     ],
 )
