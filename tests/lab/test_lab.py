@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,17 @@ def test_a_scenario_says_what_is_expected_of_nfslat(one: scenario.Scenario) -> N
     both = expected.expected({"cause": {"where": one.cause.where}, "expect": one.expect})
     assert both.application is not None, both.why_not
     assert both.application.layer or both.application.cause
+
+
+@pytest.mark.parametrize("name", ["lab2", "lab3"])
+def test_a_file_of_expectations_says_only_what_nfslat_can_say(name: str) -> None:
+    """Runs that came without a table are judged by one of these files; a name in it that is mistyped is refused."""
+    tables = tomllib.loads((Path(__file__).parent / "data" / f"{name}.toml").read_text())
+    assert len(tables) >= 12
+    for run_name, table in tables.items():
+        both = expected.expected({"expect": table})
+        assert both.packets is not None, run_name
+        assert both.packets.cause, run_name
 
 
 def test_there_are_many_scenarios_mixed_ones_and_traps_among_them() -> None:
