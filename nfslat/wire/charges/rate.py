@@ -10,7 +10,10 @@ acknowledged much later than the distance takes, on average. Then all that arriv
 
 A path may be shared (`shared`): then what two hosts send comes as others leave room for it, and only the sum comes at
 one rate. Streams that know nothing of each other vary together as much as their variances add up to; those that share a
-full path vary by much less, for each has what the others leave. Or there is more room whenever nothing is late.
+full path vary by much less, for each has what the others leave. Or there is more room whenever nothing is late. What goes
+to other receivers only the sender's capture has: in one queue all comes out in the order in which it went in, so that what
+was sent up to each message grows by the path's rate from one message's arrival to the next one's, though not from sending
+to sending, as it does where each message is late by itself.
 """
 
 from __future__ import annotations
@@ -22,14 +25,13 @@ import numpy as np
 from nfslat.model.causes import Cause, code
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Tcp
-from nfslat.model.protocol import NULL32, op_name
 from nfslat.model.tables import I8, I32, I64, Bool, Ops
 from nfslat.model.units import NS_PER_MS
 from nfslat.wire.charges.claims import Claims, Pair, of_each
 from nfslat.wire.charges.late import Late
 from nfslat.wire.charges.places import place
 from nfslat.wire.charges.sending import Socket
-from nfslat.wire.charges.shared import Carried, with_others
+from nfslat.wire.charges.shared import Carried, came, left, payload_bytes
 
 # Choices, but where a line says else: each says what it parts from what.
 _LATE_NS = NS_PER_MS  # beyond the distance: a queue; less is interrupt coalescing, and a scheduler's tick at 1000 Hz
@@ -44,9 +46,9 @@ _SPREAD = 2.5  # packets: one that each end of a window cuts, and half of one fo
 _SPREAD_SHARE = 0.08
 _MOST = 1.15  # times the rate: twice that spread; a bucket's burst (tc-tbf(8)) passes faster, now and then, ...
 _BURSTS = 0.05  # ... in so many of the windows: it fills while the path is idle, so bursts come first and are rare
-_HEADERS = 132  # bytes of an NFSv3 READ's reply without the data (RFC 5531, RFC 1813); others have about as many
 _QUEUE_NS = 10 * NS_PER_MS  # on average, and twice the distance: more than a busy host's ACKs are late
 _NOT_FEW = 0.25  # of the messages: more than a hiccup of a host touches
+_EVEN = 0.15  # of the rate: the middle 80 % of windows whose ends are messages, to the headers and to a large message
 _TOGETHER = 0.6  # of the deviation that streams would have which know nothing of each other
 _ROOM = 0.8  # of the rate: in nine of ten windows in which nothing is late no more is carried
 _GAP = 4  # stretches between two late messages, in which there was a queue, too
@@ -113,7 +115,7 @@ def bandwidth_claims(
             # the same queue from its first one on.
             from_ns = np.minimum(arrived - (net_ns[part][at] - half_trip_ns), begins)
             queues = _union(from_ns, arrived)
-            payload = _payload_bytes(ops, rows, is_reply=is_reply)
+            payload = payload_bytes(ops, rows, is_reply=is_reply)
             waits = Late(arrived - net_ns[part][at], arrived, payload, half_trip_ns)
             packet = packet_bytes(tcp.take(tcp_of[group]))
             mine = loads.take(loads_of[group])
@@ -123,11 +125,14 @@ def bandwidth_claims(
                 queues = _busy(arrivals)
                 found = _plateau(arrivals, queues, packet, waits)
             if found is None:
-                in_front = _joined(_union(from_ns, arrived), _GAP * loads.stretch_ns)
-                for every in with_others(arrivals, pair, names[group], sides, is_reply=is_reply):
-                    if found := _plateau(every, in_front, packet):
-                        arrivals, queues = every, in_front
-                        break
+                queues = _joined(_union(from_ns, arrived), _GAP * loads.stretch_ns)
+                by, to = names[group][:: -1 if is_reply else 1]
+                if every := came(arrivals, by, to, receiver):
+                    found = _plateau(every, queues, packet)
+                if found is None and (sent := left(by, to, sides["server" if is_reply else "client"], is_reply=is_reply)):
+                    of_group = np.flatnonzero(group_of_conn[ops.conn[row_of]] == group)
+                    found, every = _line(sent, _trips(pair, of_group, is_reply=is_reply), at, queues)
+                arrivals = every or arrivals
             if found is None:
                 continue
             rate, at_rate, share = found
@@ -233,13 +238,6 @@ def _sharers(arrivals: Carried, queues: _Queues, rate: float) -> tuple[Sharer, .
     return tuple(Sharer(arrivals.names[at], float(per_ns[at]) * 1e9) for at in order if at and per_ns[at] >= _WORTH * rate)
 
 
-def _payload_bytes(ops: Ops, rows: I64, *, is_reply: bool) -> I64:
-    """Of replies to READs, or of WRITE calls, the data; of others next to nothing."""
-    name = "READ" if is_reply else "WRITE"
-    is_data = np.array([op_name(*kind[:2], kind.op) == name for kind in ops.kinds], dtype=np.bool_)[ops.kind[rows]]
-    return np.where(is_data & (ops.size[rows] != NULL32), ops.size[rows].astype(np.int64), 0) + _HEADERS
-
-
 def _plateau(
     loads: Carried, queues: _Queues, packet: float, waits: Late | None = None
 ) -> tuple[float, Bool, float] | None:
@@ -302,6 +300,58 @@ def _plateau(
 def _has_room(free: I64, full: float) -> bool:
     """Is less carried in the windows in which nothing is late?"""
     return len(free) >= _WINDOWS and float(np.quantile(free, 0.9)) <= _ROOM * full
+
+
+class _Trips(NamedTuple):
+    """Messages of a pair of hosts, in the order in which they were sent."""
+
+    row: I64  # matched ops
+    sent_ns: I64  # sender's clock
+    came_ns: I64  # receiver's
+
+
+def _trips(pair: Pair, rows: I64, *, is_reply: bool) -> _Trips:
+    s, c = pair.matched.rows(rows)
+    if is_reply:
+        sent_ns, came_ns = pair.server.t3[s], pair.client.t3[c]
+    else:
+        sent_ns, came_ns = pair.client.t1[c], pair.server.t1[s]
+    order = np.argsort(sent_ns, kind="stable")
+    return _Trips(rows[order], sent_ns[order], came_ns[order])
+
+
+def _line(
+    sent: Carried, trips: _Trips, late: I64, queues: _Queues
+) -> tuple[tuple[float, Bool, float] | None, Carried | None]:
+    """As `_plateau`, of what left the sender and goes through one queue with these messages; and when it came out."""
+    upto = np.cumsum(sent.bytes)[np.searchsorted(sent.begin_ns, trips.sent_ns, "right") - 1].astype(np.int64)
+    came_ns = np.maximum.accumulate(trips.came_ns)
+    is_late = np.isin(trips.row, late)
+    on_time = np.concatenate([[0], np.cumsum(~is_late)])
+    largest = float(sent.bytes.max())
+    for width in (largest * wider for wider in _WIDER_SHARED):
+        edge = np.unique(np.searchsorted(upto, np.arange(upto[0], upto[-1], width)))
+        begin, end = edge[:-1], edge[1:]
+        all_late = on_time[end + 1] == on_time[begin]
+        moved, took_ns, sent_ns = (np.diff(values[edge]) for values in (upto, came_ns, trips.sent_ns))
+        if np.count_nonzero(all_late) < _WINDOWS:
+            return None, None
+        rates = moved[all_late] / np.maximum(took_ns[all_late], 1)
+        low, middle, high = np.quantile(rates, [0.1, 0.5, 0.9])
+        entered = np.quantile(moved[all_late] / np.maximum(sent_ns[all_late], 1), [0.1, 0.9])
+        if high - low <= _EVEN * middle and high - low <= _TOGETHER * (entered[1] - entered[0]):
+            break
+    else:
+        return None, None
+    of_others = (moved / np.maximum(sent_ns, 1))[~all_late]
+    if np.count_nonzero(of_others > _MOST * middle) > _BURSTS * len(edge):
+        return None, None
+    out = sent._replace(begin_ns=np.interp(sent.begin_ns, trips.sent_ns, came_ns).astype(np.int64))
+    length = queues.end_ns - queues.begin_ns
+    moved = np.diff(np.interp(np.stack([queues.begin_ns, queues.end_ns]), came_ns, upto), axis=0)[0]
+    at_rate = moved >= _AT_RATE * middle * length - 2 * largest
+    busy_ns = float(upto[-1] - upto[0]) / middle
+    return (float(middle), at_rate, min(float(length[at_rate].sum()) / busy_ns, 1.0)), out
 
 
 def _is_shared(loads: Carried, starts: I64, width: int) -> bool:

@@ -1,7 +1,7 @@
-"""What else went in a direction, of other hosts' RPC and of streams without any -> what the two hosts' own RPC shared.
+"""What else went in a direction, of other hosts' RPC and of streams without any -> what two hosts' own RPC shared.
 
-A receiver's capture has all that came to it. What its sender sent elsewhere is in that one's capture alone: it came out
-of a queue that both were in as late as what the pair sent at that time.
+A receiver's capture has all that came to it. What its sender sent elsewhere is in that one's capture alone; but where all
+goes through one queue, what the sender had sent up to one of the pair's messages has come out when that message comes.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from nfslat.model.decoded import Decoded
-from nfslat.model.tables import I64, Bool
-from nfslat.wire.charges.claims import Pair, of_each
+from nfslat.model.protocol import NULL32, op_name
+from nfslat.model.tables import I64, Bool, Ops
+from nfslat.wire.charges.claims import of_each
 
+_HEADERS = 132  # bytes of an NFSv3 READ's reply without the data (RFC 5531, RFC 1813); others have about as many
 _Way = tuple[tuple[str, int], tuple[str, int]]  # address and port of who sends and of who receives
 
 
@@ -45,37 +47,43 @@ class Carried(NamedTuple):
         return self._replace(stream=self.stream[rows], begin_ns=self.begin_ns[rows], bytes=self.bytes[rows])
 
 
-def with_others(
-    own: Carried, pair: Pair, hosts: tuple[str, str], sides: dict[str, Decoded], *, is_reply: bool
-) -> Iterator[Carried]:
-    """What the RPC of a pair of `hosts` (client, server) carried one way, as the receiver's capture names them: with all
-    that came to the receiver, then with all that left the sender as well, each where there is any."""
-    (by, to), (sender, receiver) = hosts, (sides["client"], sides["server"])
-    if is_reply:
-        (by, to), (sender, receiver) = (to, by), (receiver, sender)
-    came = [one for one in _streams(receiver, to) if one.to == to and not (one.is_rpc and one.by == by)]
-    if came:
-        own = Carried.joined([own, *(one.carried for one in came)])
-        yield own
-    known = {one.way for one in came}
-    left = [one for one in _streams(sender, by) if one.by == by and one.way not in known]
-    left = [one for one in left if not (one.is_rpc and one.to == to)]
-    if left:
-        yield Carried.joined([own, _moved(pair, Carried.joined(one.carried for one in left), is_reply=is_reply)])
+def came(own: Carried, by: str, to: str, receiver: Decoded) -> Carried | None:
+    """All that came to the host `to`, by its capture, with the RPC that came `by` another; None where that is all."""
+    more = [one for one in _streams(receiver, to) if one.way[1][0] == to and not (one.is_rpc and one.way[0][0] == by)]
+    return Carried.joined([own, *(one.carried for one in more)]) if more else None
+
+
+def left(by: str, to: str, sender: Decoded, *, is_reply: bool) -> Carried | None:
+    """All messages and other streams that left the host `by`, by its capture, at their own instants; the RPC to the host
+    `to` has no name. None where it sent nothing else."""
+    ops = sender.ops
+    ends = [(one.source(way)[0], one.destination(way)[0]) for one in ops.connections for way in (0, 1)]
+    names = dict.fromkeys(["", *(other for source, other in ends if source == by and other != to)])
+    number = {name: at for at, name in enumerate(names)} | {to: 0}
+    of_way = np.array([number.get(other, -1) if source == by else -1 for source, other in ends], dtype=np.int64)
+    stream = of_way[ops.conn.astype(np.int64) * 2 + (ops.direction ^ is_reply)]
+    rows = np.flatnonzero(stream >= 0)
+    sent_ns = (ops.t3 if is_reply else ops.t1)[rows]
+    parts = [Carried(stream[rows], sent_ns, payload_bytes(ops, rows, is_reply=is_reply), 1, tuple(names))]
+    for one in _streams(sender, by):
+        if one.way[0][0] == by and not one.is_rpc:
+            half_ns = one.carried.stretch_ns // 2
+            parts.append(one.carried._replace(begin_ns=one.carried.begin_ns + half_ns, stretch_ns=1))
+    every = Carried.joined(parts)
+    return every if len(every.names) > 1 else None
+
+
+def payload_bytes(ops: Ops, rows: I64, *, is_reply: bool) -> I64:
+    """Of replies to READs, or of WRITE calls, the data; of others next to nothing."""
+    name = "READ" if is_reply else "WRITE"
+    is_data = np.array([op_name(*kind[:2], kind.op) == name for kind in ops.kinds], dtype=np.bool_)[ops.kind[rows]]
+    return np.where(is_data & (ops.size[rows] != NULL32), ops.size[rows].astype(np.int64), 0) + _HEADERS
 
 
 class _Stream(NamedTuple):
     way: _Way
     is_rpc: bool
     carried: Carried
-
-    @property
-    def by(self) -> str:
-        return self.way[0][0]
-
-    @property
-    def to(self) -> str:
-        return self.way[1][0]
 
 
 def _streams(side: Decoded, host: str) -> Iterator[_Stream]:
@@ -98,18 +106,3 @@ def _streams(side: Decoded, host: str) -> Iterator[_Stream]:
 
 def _carried(name: str, begin_ns: I64, sent: I64, stretch_ns: int) -> Carried:
     return Carried(np.zeros(len(sent), dtype=np.int64), begin_ns, sent, stretch_ns, (name,))
-
-
-def _moved(pair: Pair, left: Carried, *, is_reply: bool) -> Carried:
-    """What left the sender, when it came out of the queue: as late as the pair's messages that left next to it."""
-    s, c = pair.matched.rows(slice(None))
-    if is_reply:
-        sent_ns, came_ns = pair.server.t3[s], pair.client.t3[c]
-    else:
-        sent_ns, came_ns = pair.client.t1[c], pair.server.t1[s]
-    order = np.argsort(sent_ns, kind="stable")
-    late_ns = (came_ns - sent_ns)[order]
-    at = np.searchsorted(sent_ns[order], left.begin_ns + left.stretch_ns // 2)
-    begin_ns = left.begin_ns + late_ns[np.minimum(at, len(order) - 1)] + left.stretch_ns // 2
-    moved = left._replace(begin_ns=begin_ns - begin_ns % left.stretch_ns)
-    return moved.take(np.argsort(moved.begin_ns, kind="stable"))
