@@ -156,6 +156,7 @@ def judge(
         is_clocked=c.inferred is None or c.inferred.is_clocked(c.matched.client),
         lacks_files=any(file_gaps(side.source, side.decoded) for side in c.measured.values()),
         lost_share=0.0 if c.inferred is None else _lost_share(next(iter(c.measured.values()))),
+        given=facts.given,
     )
     mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by, put_off_ms=put_off_by_layer(facts))
     return Judged(found, verdict(mean, worst, ground, [*found, *hangs], objectives), facts, mean, ground)
@@ -274,6 +275,8 @@ def _facts(
         version=max(by_op, key=lambda row: row.count).version,
         threads=None if _is_refuted(known.threads, inflight.server) else known.threads,
         woken_share=known.woken_share,
+        least_queue_ms=_least_queue_ms(c, known, inflight.server),
+        resent_share=known.resent_share,
         slots=known.slots,
         slot_wait_ms=known.mean_ms("slot_wait_ms", c, rows),
         database=known.database,
@@ -389,6 +392,18 @@ def _believed(part_ms: float | None, whole_ms: float) -> float | None:
 def _all_in_threads(server: model.ServerInFlight) -> bool:
     """As many threads are seen as calls were ever in flight, so that none can have waited for one."""
     return not server.limited and server.threads_lower_bound >= server.max
+
+
+def _least_queue_ms(c: Analysis, known: Known, server: model.ServerInFlight) -> float | None:
+    """The mean of what calls wait for a thread at least: as many work at once as there are threads, and the others
+    wait, whoever they are, or their replies stand in a socket. None where the number is not known, or cannot be."""
+    levels = c.inflight.server.levels
+    if known.threads is None or _is_refuted(known.threads, server) or not levels.ops:
+        return None
+    above = np.maximum(np.arange(len(levels.time_ns)) - known.threads, 0)
+    in_socket_ns = None if c.charges is None else c.charges.in_socket_ns()
+    waits_ns = float(np.dot(levels.time_ns, above)) / levels.ops
+    return to_ms(max(waits_ns - (0.0 if in_socket_ns is None else float(in_socket_ns.mean())), 0.0))
 
 
 def _is_refuted(threads: int | None, server: model.ServerInFlight) -> bool:

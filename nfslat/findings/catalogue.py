@@ -32,6 +32,22 @@ class Needs(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Counter:
+    """What a host counts that speaks for a finding, or against it, whatever packets make likely.
+
+    Both ranges are from least to most, bounds included; between them it says nothing.
+    """
+
+    figure: str  # the field or property of `Facts` that has it, a share; None there: nobody gave it
+    words: str  # what it is
+    speaks_for: tuple[float, float]
+    speaks_against: tuple[float, float]
+    seen: str  # where the bounds come from
+    step: Step  # measures it
+    proves: bool = True  # what speaks for it; else something harmless counts alike
+
+
+@dataclass(frozen=True, kw_only=True)
 class Row:
     """A finding. Braces in a text name fields and properties of its evidence, which are put in their place."""
 
@@ -50,6 +66,7 @@ class Row:
     # It says whose the time is, or where it passes, and not why: alone it decides nothing.
     is_vague: bool = False
     decided_by: tuple[Step, ...] = ()  # measurements that prove it, or refute it; the first is the next to be made
+    counter: Counter | None = None
     event: str = ""  # what a chart marks of it (`nfslat.answer.pictures.Event`, and hangs and recoveries); "": nothing
     knob: str = ""  # what its advice is about; "": there is none
     # Of little weight for any call, and yet what many look for: it has a line in the brief report.
@@ -78,13 +95,65 @@ class Row:
             ("How it is told", self.told),
             ("Certain, where else it is likely", self.certain),
             ("What would refute it", self.refuted),
+            *((("What a host counts", _counted(self.counter)),) if self.counter is not None else ()),
             ("What to do", self.do),
         )
+
+
+def _counted(one: Counter) -> str:
+    (least_for, most_for), (least_against, most_against) = one.speaks_for, one.speaks_against
+
+    def bound(low: float, high: float, whole: float) -> str:
+        return f"{low * 100:g} % or more" if high == whole else f"{high * 100:g} % or less"
+
+    whole = max(most_for, most_against)
+    speaks_for, against = bound(least_for, most_for, whole), bound(least_against, most_against, whole)
+    return (
+        f"{one.words[:1].upper()}{one.words[1:]}: {speaks_for} {'proves' if one.proves else 'goes with'} it, {against} "
+        f"refutes it, whatever packets make likely. {one.seen}"
+    )
 
 
 def _waits(words: str) -> tuple[tuple[str, str], ...]:
     return (("wait_ms", words),)
 
+
+_ANY = float("inf")
+_WOKEN = Counter(
+    figure="woken_share",
+    words="threads that were woken for sockets that were queued (pool_stats)",
+    speaks_for=(0.0, 0.2),
+    speaks_against=(0.9, _ANY),
+    seen="In the lab 2 to 19 % with too few threads, 97 % or more with enough, and 50 to 90 % where they were too few "
+    "for a part of the time.",
+    step=step.THREADS,
+)
+_QUEUED = Counter(
+    figure="slot_wait_share",
+    words="the wait before a call is sent (queue of mountstats), of its time on the wire",
+    speaks_for=(0.5, _ANY),
+    speaks_against=(0.0, 0.1),
+    seen="In the lab 1.7 to 14 times that time with too few slots, 0 to 0.34 times with enough.",
+    step=step.CLIENT,
+)
+_DEVICE = Counter(
+    figure="storage_share",
+    words="the device's own time (diskstats, iostat), of the server's",
+    speaks_for=(0.7, _ANY),
+    speaks_against=(0.0, 0.3),
+    seen="Disks of the lab that were made slow have 0.8 to 1 of it.",
+    step=step.DISK,
+)
+_RESENT = Counter(
+    figure="resent_share",
+    words="segments that the hosts sent again (RetransSegs), of those that they sent (OutSegs)",
+    speaks_for=(0.005, _ANY),
+    speaks_against=(0.0, 0.0),
+    seen="In the lab 0.6 to 1.9 % with loss of 1 to 2 %, and up to 2.8 % without, where an answer was late; but what "
+    "no host sent again, no path lost.",
+    step=step.LOSS,
+    proves=False,
+)
 
 _QUEUE_UNKNOWN = (("queue_ms", "wait in its queue"), ("in_thread_ms", "in the server's threads"))
 
@@ -94,12 +163,14 @@ ROWS = (
         layer="server",
         title="Calls wait for an NFS server thread",
         headline="Calls queue in the server{who}{room}",
+        uncounted="How long they wait for one, no counter says.",
         looked_for="waiting for a server thread",
         needs=Needs.EITHER,
         proof=(("queue_ms", "wait for a thread"), ("in_thread_ms", "in the server's threads")),
         explains=("queue", "in_thread"),
         knob="the number of NFS server threads",
         decided_by=(step.THREADS,),
+        counter=_WOKEN,
         means="All NFS server threads are busy, and calls that have arrived queue until one is free. The server's "
         "response time is then mostly that wait, not work.",
         told="The wait for a thread is 5 % or more of the mean or of the slowest 1 %.",
@@ -125,6 +196,7 @@ ROWS = (
             step.DISK,
             step.THREADS,
         ),
+        counter=_DEVICE,
         means="Ops that read or change the disk take long once a thread works on them, and those that need no data do "
         "not: the server waits for its storage, or for a lock of its file system.",
         told="What reads or changes the disk (READ, WRITE, COMMIT, and CREATE, MKDIR, REMOVE, RENAME and "
@@ -308,6 +380,7 @@ ROWS = (
         explains=("lost",),
         knob="the path",
         decided_by=(step.LOSS,),
+        counter=_RESENT,
         means="Operations wait until lost segments are retransmitted, or queue behind others that do.",
         told=(
             "Waits for lost data (retransmitted, or queued behind data that were) are 1 % of the mean, or 10 % of "
@@ -767,6 +840,7 @@ ROWS = (
         looked_for="slot limits of connections",
         knob="the slots of a connection",
         decided_by=(step.CLIENT,),
+        counter=_QUEUED,
         means="The client keeps no more calls in flight than it has slots, and other requests wait in it, where no "
         "capture shows them.",
         told="The mount is likely held by slots (as many callers that wait for each reply look alike, so that alone it "
@@ -792,6 +866,7 @@ ROWS = (
         looked_for="slot limits of sessions",
         knob="nfs.max_session_slots",
         decided_by=(step.CLIENT,),
+        counter=_QUEUED,
         means="All slots of the NFSv4.1 session are in use, and other requests wait in the client, where no capture "
         "shows them.",
         told="All slots of the session are in use for half of the busy time, or the client keeps to fewer by "

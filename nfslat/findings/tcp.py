@@ -189,6 +189,8 @@ def _loss(f: Facts) -> Diagnosis | None:
             "when RPC's timer ran out"
         )
     kept, stops = f.kept_ms(Why.LOSS), f.kept_above.get(Why.LOSS)
+    if f.counted("net-loss") is False:
+        return None  # what neither host sent again was not lost, but missed by a capture
     if waits is None or not (worth(f, waits, slowest or 0.0, _LOSS) or kept or f.lost_share >= _OFTEN):
         return None
     if kept and stops is not None:

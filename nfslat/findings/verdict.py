@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 from nfslat.answer.model import NextStep, Objective, Verdict
 from nfslat.answer.words import complete
-from nfslat.findings.catalogue import row
+from nfslat.findings.catalogue import next_step, row
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.layers import LAYERS, Layers
 from nfslat.findings.leads import COMPLETE, FEW_OPS, INCOMPLETE, VERY_FEW_OPS, Ground, Lead, lead
 from nfslat.findings.put_off import PUT_OFF_CODES
+from nfslat.findings.server import UNKNOWN
 from nfslat.findings.words import lowered, ms, percent, span
 
 __all__ = ["Ground", "verdict", "verdict_of_hang"]
@@ -93,8 +94,12 @@ def verdict_of_hang(hangs: Sequence[Diagnosis]) -> Verdict | None:
 
 
 def _next(found: Lead, ground: Ground | None) -> NextStep | None:
-    """Whoever has the capture of a client alone may have no login on a filer, or on a service of a cloud."""
+    """What is known already is not asked for; whoever has the capture of a client alone may have no login on a filer,
+    or on a service of a cloud."""
     step = found.next
+    if step is not None and ground is not None and step.command in ground.given:
+        others = row(found.cause.code if found.cause is not None else UNKNOWN).decided_by
+        step = next((next_step(one) for one in others if one.command not in ground.given), None)
     if step is None or ground is None or ground.inferred != "server" or not step.where.startswith("the server"):
         return step
     where = f"{step.where} (without a login there, send its operator the evidence of --markdown)"
@@ -114,10 +119,7 @@ def _text(
     unseen = None if ground is None else ground.unseen
     said: list[str] = []
     if found.outcome == "fault" and found.cause is not None:
-        of_cause = _of_cause(found.cause, found.by, mean, findings)
-        if found.first is not None:
-            of_cause[0] = f"{found.first.headline}. On the wire {lowered(of_cause[0])}"
-        said += of_cause
+        said += _of_cause(found, found.cause, mean, findings)
     elif found.outcome == "no-fault":
         met = ", ".join(_objective(one) for one in objectives if one.met)
         judged = f"what was asked for is met ({met})" if met else "nothing that was looked for explains the time"
@@ -134,7 +136,7 @@ def _text(
         said.append(f"Nothing is in flight for {idle} of the time: what the client does then, no packet shows.")
     missed = ", ".join(_objective(one) for one in objectives if one.met is False)
     said += [f"Not met: {missed}."] if missed else []
-    said += [_also(found)] if [one for one in found.also if one is not found.first] else []
+    said += [_also(found)] if [one for one in found.also if not _is_said(one, found)] else []
     if found.by != "tries":
         said += _between_tries(findings, found)
     return " ".join(one for one in said if one)
@@ -145,22 +147,25 @@ def _on_wire(mean: Layers) -> str:
     return "" if mean.client_ms is None else " on the wire"
 
 
-def _of_cause(cause: Diagnosis, by: str, mean: Layers, findings: Sequence[Diagnosis]) -> list[str]:
-    """The cause first, then how much of the time it explains."""
+def _of_cause(found: Lead, cause: Diagnosis, mean: Layers, findings: Sequence[Diagnosis]) -> list[str]:
+    """The cause first, then how much of the time it explains, and what packets leave open beside it."""
+    by, either = found.by, "" if found.either is None else f", and {lowered(found.either.headline)}"
     if by == "limit":
         known = f" It explains {percent(cause.share)} of the mean on the wire." if cause.share else ""
-        return [f"{cause.headline}.", row(cause.code).uncounted + known]
+        return [f"{cause.headline}{either}.", row(cause.code).uncounted + known]
     if by == "tries":
         share = sum(one.share or 0.0 for one in findings if one.code in PUT_OFF_CODES)
         of = "all the time of requests" if mean.client_ms is None else "the application's time"
-        return [f"{cause.headline}. {percent(share)} of {of} passes between tries, and no response time shows it."]
+        put_off = f"{percent(share)} of {of} passes between tries, and no response time shows it"
+        return [f"{cause.headline}. {put_off}{either}."]
     if by == "slowest":
-        return [f"{cause.headline}: {percent(cause.slowest or 0.0)} of the time of the slowest 1 %{_on_wire(mean)}."]
+        of_slowest = f"{percent(cause.slowest or 0.0)} of the time of the slowest 1 %{_on_wire(mean)}"
+        return [f"{cause.headline}: {of_slowest}{either}."]
     of_mean = f"{_up_to(cause, mean)}{_of(cause, mean)} ({percent(cause.share or 0.0)})"
     of_slowest = "" if cause.slowest is None else f", and {percent(min(cause.slowest, 1.0))} of the slowest 1 %"
     of_slowest += "" if cause.slowest is None else _on_wire(mean)
     gain = f" {cause.gain.words}." if cause.gain is not None and cause.gain.words else ""
-    return [f"{cause.headline}: {of_mean}{of_slowest}.{gain}"]
+    return [f"{cause.headline}: {of_mean}{of_slowest}{either}.{gain}"]
 
 
 def _of(cause: Diagnosis, mean: Layers) -> str:
@@ -193,12 +198,17 @@ def _ops(mean: Layers) -> str:
     return "" if mean.ops in ("", "all") else f"{mean.ops} "
 
 
+def _is_said(one: Diagnosis, found: Lead) -> bool:
+    """Is it in the sentence already?"""
+    return one is found.either or lowered(one.headline) == found.why
+
+
 def _also(found: Lead) -> str:
     """What else was found, and matters."""
     said = [
         f"{lowered(one.headline)}{'' if one.share is None else f', {percent(one.share)} of the mean'}"
         for one in found.also
-        if one is not found.first
+        if not _is_said(one, found)
     ]
     first = "Besides" if found.outcome == "fault" else "What is known"
     return f"{first}: {'; '.join(said)}."

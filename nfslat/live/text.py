@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from nfslat.answer.figures import GROUP_FIGURES, figures_of
 from nfslat.answer.words import ms
-from nfslat.findings.client import SLOT_CODES
 from nfslat.live.held import held_from
 from nfslat.live.rows import Row
 from nfslat.live.together import Whole
@@ -127,7 +126,7 @@ class Lines:
         if row.gap is not None and begins:
             yield from self.note(row.text)
         if stretch.began:
-            answer = ". ".join(row.text.split(". ")[: _sentences(stretch)]).rstrip(".")
+            answer = row.text.split(". ")[0].rstrip(".")
             yield from self.note(f"{answer} (confidence {row.confidence}).")
             if stretch.on_packets is not None and stretch.on_packets.from_ns is not None:
                 yield from self.note(f"its packets are {held_from(stretch.on_packets.from_ns)}")
@@ -154,12 +153,6 @@ def words_of(whole: Whole) -> str:
     share = "" if whole.time_share is None else f", {100 * whole.time_share:.1f} % of the time"
     of = f" of {', '.join(whole.of)}{share}" if whole.of else ""
     return f"all: {whole.ops_per_s:,.0f} ops/s{mean}: {answer}{of}"
-
-
-def _sentences(stretch: Stretch) -> int:
-    """Sentences of the verdict up to its cause: what may keep requests from the wire is said in front of that."""
-    verdict = None if stretch.answer is None else stretch.answer.verdict
-    return 1 if verdict is None or verdict.share is None or not {*verdict.also[:1]} & {*SLOT_CODES} else 2
 
 
 def _count(stretches: int) -> str:

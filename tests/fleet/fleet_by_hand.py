@@ -379,7 +379,7 @@ _CHOICES = {
     "confidence": ["high", "medium", "low"],
     "scope": ["all", "group", "one"],
     "srt": ["nfslat", "tshark", "first"],
-    "slots_held": ["nothing", "likely slots", "workers", "slots or workers", "cannot tell"],
+    "slots_held": ["nothing", "slots", "likely slots", "workers", "slots or workers", "cannot tell"],
     "schema": [SCHEMA],
 }
 _SHARES = {"waiting_share", "share"}

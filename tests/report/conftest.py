@@ -393,7 +393,7 @@ _part = st.floats(0, 1)
 _some = st.integers(0, 100) | st.integers(0, 10**9)
 _few = st.integers(0, 99_999)
 _maybe = st.none() | st.integers(1, 100) | st.integers(1, 10**6)
-_held = st.sampled_from(["nothing", "likely slots", "workers", "slots or workers", "cannot tell"])
+_held = st.sampled_from(["nothing", "slots", "likely slots", "workers", "slots or workers", "cannot tell"])
 
 
 def _levels(most: int) -> st.SearchStrategy[list[Level]]:
