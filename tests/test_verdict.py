@@ -324,7 +324,7 @@ def test_a_hanging_connection_is_a_fault() -> None:
         (_finding("net-loss", "network", 0.8), _FAR, "Packets are lost between the hosts"),
         (_finding("net-reordering", "network", 0.8), _FAR, "Packets arrive out of order"),
         (_finding("delayed-ack", "network", 0.8), _FAR, "Senders wait for delayed ACKs"),
-        (_finding("zero-window", "network", 0.8), _FAR, "A receiver does not read its socket"),
+        (_finding("zero-window", "client", 0.8), _FAR, "The client does not read its socket"),
         (_finding("receive-window", "network", 0.8), _FAR, "TCP window is too small for the path"),
         (_finding("congestion-window", "network", 0.8), _FAR, "with a full congestion window"),
         (_finding("head-of-line", "network", 0.8), _FAR, "Replies wait behind others on their connection"),

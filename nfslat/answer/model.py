@@ -333,6 +333,7 @@ class Unanswered:
     xid: Count
     frame: Positive  # of its first packet
     acked: bool  # the server's TCP acknowledged them all
+    holed: bool  # later data of the server came, and what is in front of them never did: so replies are lost
     arrived: Count | None  # of the calls, those that the server's capture shows; None: there is none of that time
     replied: Count | None  # of the calls, those to which the server's capture shows a reply
     answered: Count  # other calls that the server answered meanwhile

@@ -30,7 +30,7 @@ from nfslat.findings.database import database_findings
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import UNSTABLE_WRITE, Connects, Facts, InPieces, InSeries, Reconnects, Resent, moved_ms
 from nfslat.findings.failing import failing_findings
-from nfslat.findings.hanging import hang_findings
+from nfslat.findings.hanging import hang_findings, with_path
 from nfslat.findings.hosts import host_findings
 from nfslat.findings.inferred import no_surer
 from nfslat.findings.layers import Layers
@@ -132,7 +132,7 @@ def judge(
     elif c.ticks:
         explained = [cause for cause in explained if getattr(cause.evidence, "is_told", True)]
     gains = with_gains(c, facts, in_effect(c, known, facts, explained), explained)
-    found = ranked(gains, facts.mean.total_ms)
+    found = with_path(ranked(gains, facts.mean.total_ms), hangs)
     error_ms, ticks = 0.0, ticks_of(c)
     if c.inferred is not None:
         found = no_surer(found, c.inferred.near)
@@ -450,7 +450,13 @@ def _connects(c: Analysis, opened: Connecting) -> Connects | None:
     total_ns = int((opened.until_ns - opened.since_ns).sum())
     span_ns = c.client.decoded.last_ns - c.client.decoded.first_ns
     share = total_ns / span_ns if 0 < total_ns <= span_ns else None
-    return Connects(len(opened.conn), to_ms(total_ns), Fate(int(np.bincount(opened.fate).argmax())), share)
+    return Connects(
+        len(opened.conn),
+        to_ms(total_ns),
+        Fate(int(np.bincount(opened.fate).argmax())),
+        share,
+        int(opened.is_open.sum()),
+    )
 
 
 def _reconnects(c: Analysis) -> Reconnects | None:

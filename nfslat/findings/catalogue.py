@@ -305,9 +305,10 @@ ROWS = (
         means="A client opens a connection, and its first SYN is not answered: it is sent again after 1 s, 3 s, 7 s, "
         "and what the client has to send waits for that long, before any call is on the wire.",
         told="Between the first SYN of a connection and the first packet of the server 0.9 s or more pass, which no "
-        "path takes, and what requests may have waited meanwhile is 5 % of the mean (at most; its share is known with "
-        "the application's time only). With two captures SYNs that the server's does not show were lost in transit to "
-        "it; else its answer was lost, or late. It leads where that is 20 % of the mean.",
+        "path takes; or three SYNs from a port that carried calls before have no SYN as an answer until the capture "
+        "ends, or another connection is open; and what requests may have waited meanwhile is 5 % of the mean (at "
+        "most; its share is known with the application's time only). With two captures SYNs that the server's does not "
+        "show were lost in transit to it; else its answer was lost, or late. It leads where that is 20 % of the mean.",
         certain="With two captures: which SYNs came, and when they were answered.",
         refuted="Nobody waited for that connection: it was opened ahead of need.",
         do="Firewalls that limit new connections, or whose table is full; the server's queue of new connections "
@@ -467,9 +468,9 @@ ROWS = (
     ),
     Row(
         code="zero-window",
-        layer="network",
+        layer="either",
         title="A receiver does not read its socket",
-        headline="A receiver does not read its socket, and its TCP window is closed",
+        headline="The {layer} does not read its socket, and its TCP window is closed",
         looked_for="closed windows",
         proof=_waits("wait for the receiver's window"),
         causes=frozenset({Cause.ZERO_WINDOW}),
@@ -694,7 +695,8 @@ ROWS = (
         "behind a hole, or a reply to no call that is seen, on a connection of which one direction alone was captured, "
         "by UDP where it was sent once; and not where the client gave it up. Where the server's capture shows the "
         "call, or its TCP acknowledged it, it is the server; where the server's capture does not show it, or shows the "
-        "reply, it is the path. It leads where the oldest call is 10 s old, or these calls have 20 % of all time.",
+        "reply, or a part of what the server sent never comes while later data do, it is the path. It leads where the "
+        "oldest call is 10 s old, or these calls have 20 % of all time.",
         certain="The oldest is 10 s old, and the server's capture shows the calls and no reply, or its TCP "
         "acknowledged them.",
         refuted="The client was stopped or unmounted by force; or the capture ended right before the replies.",
@@ -788,9 +790,9 @@ ROWS = (
         "I/O error, a file system that is read-only, rights that are missing where a client had asked before. The "
         "application sees it.",
         told="Five ops or more, and a tenth of their operation, have a status NOSPC, DQUOT, IO, NXIO, NODEV, ROFS, "
-        "SERVERFAULT, RESOURCE or FBIG; or ACCES, PERM or NAMETOOLONG where the operation reads, writes or changes "
-        "something. Of other operations 20 and a fifth of them are worth a line, of little weight. It leads where it "
-        "is half of an operation and a hundredth of all ops.",
+        "SERVERFAULT, RESOURCE, FBIG, MOVED, BADOWNER or BADXDR, or are denied by RPC; or ACCES, PERM or "
+        "NAMETOOLONG where the operation reads, writes or changes something. Of others 20 and a fifth of them "
+        "are worth a line, of little weight. It leads where it is half of an operation and a hundredth of all ops.",
         certain="Always: the status is in the reply.",
         refuted="The application expects it, as a test does.",
         do="By status: df and df -i, quotas, the server's log and disks, exportfs -v and the user's numbers.",

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 AT_SERVER, AT_CLIENT = ("call_net", "server"), ("reply_net",)  # parts in which ops wait for a host that does not run
 # What waits for a disk: a server has to have on stable storage what it says it changed (RFC 1813, 1.5 and 3.3.2 on).
 UNSTABLE_WRITE = "WRITE UNSTABLE"  # of which it may be only in memory: no op of `STORAGE_OPS`
-STORAGE_OPS = frozenset((*DATA_OPS, *"COMMIT CREATE MKDIR SYMLINK MKNOD REMOVE RMDIR RENAME LINK SETATTR".split()))
+CHANGES = frozenset("WRITE COMMIT CREATE MKDIR SYMLINK MKNOD REMOVE RMDIR RENAME LINK SETATTR".split())
+STORAGE_OPS = CHANGES.union(DATA_OPS, ("READDIR", "READDIRPLUS"))
 
 # How often a server's processor is needed, one time after the other: by a change for each of several writes, the file
 # system's journal included. In the lab READs take 1 to 3 times what calls are late, and changes 3 to 9 times.
@@ -81,6 +82,7 @@ class Connects(NamedTuple):
     total_ms: float
     fate: Fate  # of most of them
     time_share: float | None  # of the time of the client's capture
+    still: int  # that were not open when that ended
 
 
 class SlowOps(NamedTuple):

@@ -101,6 +101,7 @@ class _Said(NamedTuple):
     confidence: str
     advice: LookAt
     evidence: Evidence | None = None  # beside the waits, and the ops that they hit
+    layer: str = "network"
 
 
 def tcp_findings(facts: Facts) -> list[Diagnosis]:
@@ -126,7 +127,7 @@ def _finding(
         return None
     return diagnosis(
         code,
-        "network",
+        said.layer,
         said.text,
         share=f.share_within("network", waits) + f.share(kept),
         slowest=f.slowest_share(slowest),
@@ -299,6 +300,7 @@ def _zero_window(stalls: Stalls, waits: float) -> _Said:
             risk="a larger buffer hides a reader that is too slow but does not make it faster",
         ),
         ZeroWindow(closed_by=who, in_server_ms=within),
+        who,
     )
 
 
