@@ -56,6 +56,7 @@ from nfslat.decode.segments import sampled
 from nfslat.decode.sides import Progress, decode, decode_up_to, of_one_clock
 from nfslat.decode.xid_gaps import missing_calls
 from nfslat.decompose import Parts, client_srt_ns, server_srt_ns
+from nfslat.errors import InputError
 from nfslat.host_pairs import HostPair, HostPairs, apart, host_pairs, is_at
 from nfslat.inflight.all_clients import ServerWide, seen
 from nfslat.inflight.analysis import OneSide, in_flight, one_of_several
@@ -183,9 +184,16 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
 
 
 def side_of(source: Source, decoded: Decoded) -> Side:
-    """What was decoded, on one clock, with nothing selected away yet."""
+    """What was decoded, on one clock, with nothing selected away yet. Raises ``InputError`` where most of its times are
+    impossible."""
     decoded = of_one_clock(decoded)
-    return Side(source, decoded, np.zeros(len(decoded.ops), dtype=np.int8))
+    side = Side(source, decoded, np.zeros(len(decoded.ops), dtype=np.int8))
+    if 2 * side.impossible_ops > len(side.ops):
+        raise InputError(
+            f"{source.name}: replies are dated long before their calls ({side.impossible_ops:,} of {len(side.ops):,}), "
+            "so its time stamps are wrong; capture again"
+        )
+    return side
 
 
 def compare(

@@ -49,6 +49,7 @@ from nfslat.model.units import to_ms, utc
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
 from nfslat.results import Analysis, Side
+from nfslat.tally.unanswered import unfinished_share
 from nfslat.wire.connecting import Connecting, Fate, unheard_ns
 from nfslat.wire.reconnects import sent_on_a_new_connection
 from nfslat.wire.timeouts import timeouts
@@ -149,6 +150,9 @@ def judge(
         unseen_explain=facts.unseen_ms is not None,
         unseen=facts.unseen if facts.unseen is not None and facts.unseen.matters else None,
         clock_fits=c.clock.fits,
+        impossible=0 if c.clock.steps else max(side.impossible_ops for side in c.measured.values()),
+        unfinished=unfinished_share(c),
+        hidden=0.0 if facts.unseen is None else facts.unseen.share_of_time[1],
         late=[name for name, own in c.own.items() if own.is_late],
         all_late=any(own.apart_ns for own in c.own.values()),
         inferred=None if c.inferred is None else c.inferred.side,

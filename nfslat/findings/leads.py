@@ -30,7 +30,7 @@ from nfslat.findings.server import THREADS, UNKNOWN, Queue, Reconnect, Storage, 
 from nfslat.findings.slow_ops import SLOW_OPS, Late
 from nfslat.findings.steps import Step
 from nfslat.findings.unseen import WithUnseen
-from nfslat.findings.words import lowered, ms
+from nfslat.findings.words import lowered, ms, percent, times
 
 VAGUE = frozenset(one.code for one in ROWS if one.is_vague)
 COMPLETE, INCOMPLETE = 0.95, 0.80  # of the operations in both captures: enough; too few to say that nothing is wrong
@@ -58,6 +58,10 @@ class Ground(NamedTuple):
     incomplete: str  # why the others are not, in words; "" where none are missing
     negative: int  # matched ops with a negative network part
     clock_fits: bool  # one constant offset explains all ops
+    impossible: int = 0  # ops, matched or not, whose reply a capture dates long before their call
+    # Of the time of all calls at most, that of those without a reply at the end, and that of ops that are not shown.
+    unfinished: float = 0.0
+    hidden: float = 0.0
     inferred: str | None = None  # the side that was not captured: what is said of it rests on the packets of the other
     error_ms: float = 0.0  # how far its mean may be off
     is_clocked: bool = True  # its clock is in the packets
@@ -304,6 +308,15 @@ def _nothing(
     if ground.negative > _NEGATIVE * ground.ops:
         why = f"{ground.negative:,} operations take longer at the server than at the client"
         return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
+    if not ground.clock_fits:
+        why = "no offset of the two clocks explains the operations, so that time stamps or matches are wrong"
+        return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
+    if ground.impossible:
+        why = f"{times(ground.impossible, 'operation')} would have had a reply long before the call: stamps are wrong"
+        return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
+    if ground.unfinished >= _OPEN_ELSE[0]:
+        why = f"calls without a reply have {percent(ground.unfinished)} of the time when the capture ends"
+        return Lead("undecided", also=known, why=why, next=next_step(steps.LONGER))
     if ground.unseen is not None:
         why = "operations that the captures do not show have much of the time, and what they waited for is not known"
         return Lead("undecided", also=known, why=why, next=next_step(_to_see_all(ground)))
