@@ -18,7 +18,7 @@ def _row(key: str, ops: int = 10, *, client: float = 5.0, server: float = 4.0, s
     at_client, at_server, between = (
         Summary(mean, mean / 2, mean * 2, mean * 3, mean * 4) for mean in (client, server, client - server)
     )
-    return PivotRow(key, ops, ops * size, 0, ops * size / 1e6, at_client, at_server, between, 1.25)
+    return PivotRow(key, ops, ops * size, 0, ops * size / 1e6, at_client, at_server, between, queue_ms=1.25)
 
 
 def _pivot(rows: int, by: str = "file", others: PivotRow | None = None, hidden: int = 0) -> Pivot:
