@@ -131,7 +131,7 @@ def row(op: str, count: int, server_ms: float, queue_ms: float | None = 0.0) -> 
     """Matched ops that took so long at the server."""
     one = Summary(server_ms, server_ms, server_ms, server_ms, server_ms)
     nothing = Summary(0, 0, 0, 0, 0)
-    return MatchedRow("NFS", op, "3", count, one, one, nothing, 0, parts(server=server_ms), queue_ms)
+    return MatchedRow("NFS", op, "3", count, one, one, nothing, 0, parts(server=server_ms), queue_ms=queue_ms)
 
 
 def event(server_ms: float) -> MatchedRow:

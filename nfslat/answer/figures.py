@@ -38,9 +38,12 @@ class GroupFigure(NamedTuple):
     head: str  # of its column
     unit: str  # "ms", or "" for a number
     says: str
+    stands_apart: bool = False  # tables of operations and of live have a place for it already
 
 
-GROUP_FIGURES = (GroupFigure("queue_ms", "queue", "ms", "Mean wait for a thread of the server, of the server's time."),)
+GROUP_FIGURES = (
+    GroupFigure("queue_ms", "queue", "ms", "Mean wait for a thread of the server, of the server's time.", True),
+)
 
 
 def figures_of(group: object) -> dict[str, Any]:

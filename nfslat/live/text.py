@@ -16,7 +16,7 @@ from nfslat.model.units import iso
 from nfslat.report.text_layout import count, count_of, wrap
 
 # Columns of their own have the wait for a thread and the rest; others of a group follow.
-_MORE = tuple(figure for figure in GROUP_FIGURES if figure.name != "queue_ms")
+_MORE = tuple(figure for figure in GROUP_FIGURES if not figure.stands_apart)
 HEADINGS = (
     "           ops/s   MB/s client    p99   net-   wait     in" + "".join(f" {one.head[:6]:>6}" for one in _MORE),
     "time                    SRT ms     ms   work thread thread"

@@ -123,7 +123,7 @@ def matched_section(matched: MatchedOps) -> Iterator[Block]:
     means: list[list[Cell]] = []
     tails: list[list[Cell]] = []
     sums = adding_up_below_each_other([[row.network_ms.mean, row.server_ms.mean] for _, _, row in rows])
-    columns = columns_of([row for *_, row in rows])
+    columns = [column for column in columns_of([row for *_, row in rows]) if not column.stands_apart]
     for (op, version, row), ((network, server), client) in zip(rows, sums, strict=True):
         shares = shares_adding_up([row.network_ms.mean, row.server_ms.mean])
         means.append([op, version, row.count, client, server, network, shares[1], *cells_of(row, columns)])

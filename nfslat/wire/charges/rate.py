@@ -129,7 +129,9 @@ def bandwidth_claims(
                 by, to = names[group][:: -1 if is_reply else 1]
                 if every := came(arrivals, by, to, receiver):
                     found = _plateau(every, queues, packet)
-                if found is None and (sent := left(by, to, sides["server" if is_reply else "client"], is_reply=is_reply)):
+                if found is None and (
+                    sent := left(by, to, sides["server" if is_reply else "client"], is_reply=is_reply)
+                ):
                     of_group = np.flatnonzero(group_of_conn[ops.conn[row_of]] == group)
                     found, every = _line(sent, _trips(pair, of_group, is_reply=is_reply), at, queues)
                 arrivals = every or arrivals
@@ -235,7 +237,9 @@ def _sharers(arrivals: Carried, queues: _Queues, rate: float) -> tuple[Sharer, .
     sums = np.bincount(arrivals.stream[inside], weights=arrivals.bytes[inside], minlength=len(arrivals.names))
     per_ns = sums / int((queues.end_ns - queues.begin_ns).sum())
     order = np.argsort(-per_ns, kind="stable").tolist()
-    return tuple(Sharer(arrivals.names[at], float(per_ns[at]) * 1e9) for at in order if at and per_ns[at] >= _WORTH * rate)
+    return tuple(
+        Sharer(arrivals.names[at], float(per_ns[at]) * 1e9) for at in order if at and per_ns[at] >= _WORTH * rate
+    )
 
 
 def _plateau(
