@@ -18,7 +18,11 @@ from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, Table
 
 # When it was, of what TCP did.
-_TIMES: dict[type[Table], str] = {TcpEvents: "t_ns", Pauses: "end_ns", Loads: "begin_ns", Others: "begin_ns",
+_TIMES: dict[type[Table], str] = {
+    TcpEvents: "t_ns",
+    Pauses: "end_ns",
+    Loads: "begin_ns",
+    Others: "begin_ns",
     Unread: "begin_ns",
 }
 # What a window has of all packets so far.

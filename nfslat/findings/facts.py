@@ -127,6 +127,16 @@ class DelayedAcks:
     median_ms: float  # from the last data to that ACK
 
 
+class Hog(NamedTuple):
+    """Who else has most of what hosts share."""
+
+    name: str  # the address of a client, or a stream without RPC
+    share: float
+
+
+HOG = 0.5  # of what is shared: who has that much, beside others, makes their queue
+
+
 class Rate(NamedTuple):
     """A direction of the path that carried all it can."""
 
@@ -135,6 +145,7 @@ class Rate(NamedTuple):
     server: str
     mbit_per_s: float  # payload
     share: float  # of the time in which it carried any
+    hog: Hog | None = None
 
 
 @dataclass(frozen=True)
@@ -277,6 +288,7 @@ class Facts:
     lost_share: float = 0.0  # of the bytes between the captures, where both show all of them
     spurious_segments: int | None = None  # sent again although they had arrived
     stalls: Stalls | None = None
+    hogs: Mapping[str, Hog] = field(default_factory=dict)  # by the layer whose queue it is
     server: ServerInFlight | None = None
     client: ClientInFlight | None = None
     sessions: Sequence[SessionInFlight] = ()

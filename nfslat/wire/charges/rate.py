@@ -9,11 +9,11 @@ Where too few messages are seen to tell (a short snaplen hides most of large one
 acknowledged much later than the distance takes, on average. Then all that arrived is looked at.
 
 A path may be shared (`shared`): then what two hosts send comes as others leave room for it, and only the sum comes at
-one rate. Streams that know nothing of each other vary together as much as their variances add up to; those that share a
-full path vary by much less, for each has what the others leave. Or there is more room whenever nothing is late. What goes
-to other receivers only the sender's capture has: in one queue all comes out in the order in which it went in, so that what
-was sent up to each message grows by the path's rate from one message's arrival to the next one's, though not from sending
-to sending, as it does where each message is late by itself.
+one rate. Streams that know nothing of each other vary together as much as their variances add up to; those that share
+a full path vary by much less, for each has what the others leave. Or there is more room whenever nothing is late. What
+goes to other receivers only the sender's capture has: in one queue all comes out in the order in which it went in, so
+what was sent up to each message grows by the path's rate from one message's arrival to the next one's, though not from
+sending to sending, as it does where each message is late by itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 from nfslat.model.causes import Cause, code
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Tcp
-from nfslat.model.tables import I8, I32, I64, Bool, Ops
+from nfslat.model.tables import I8, I32, I64, Bool
 from nfslat.model.units import NS_PER_MS
 from nfslat.wire.charges.claims import Claims, Pair, of_each
 from nfslat.wire.charges.late import Late
@@ -129,7 +129,9 @@ def bandwidth_claims(
                 by, to = names[group][:: -1 if is_reply else 1]
                 if every := came(arrivals, by, to, receiver):
                     found = _plateau(every, queues, packet)
-                if found is None and (sent := left(by, to, sides["server" if is_reply else "client"], is_reply=is_reply)):
+                if found is None and (
+                    sent := left(by, to, sides["server" if is_reply else "client"], is_reply=is_reply)
+                ):
                     of_group = np.flatnonzero(group_of_conn[ops.conn[row_of]] == group)
                     found, every = _line(sent, _trips(pair, of_group, is_reply=is_reply), at, queues)
                 arrivals = every or arrivals
@@ -235,7 +237,9 @@ def _sharers(arrivals: Carried, queues: _Queues, rate: float) -> tuple[Sharer, .
     sums = np.bincount(arrivals.stream[inside], weights=arrivals.bytes[inside], minlength=len(arrivals.names))
     per_ns = sums / int((queues.end_ns - queues.begin_ns).sum())
     order = np.argsort(-per_ns, kind="stable").tolist()
-    return tuple(Sharer(arrivals.names[at], float(per_ns[at]) * 1e9) for at in order if at and per_ns[at] >= _WORTH * rate)
+    return tuple(
+        Sharer(arrivals.names[at], float(per_ns[at]) * 1e9) for at in order if at and per_ns[at] >= _WORTH * rate
+    )
 
 
 def _plateau(

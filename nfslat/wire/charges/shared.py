@@ -97,9 +97,9 @@ def _streams(side: Decoded, host: str) -> Iterator[_Stream]:
             name = way[0][0] if way[1][0] == host else way[1][0]
             yield _Stream(way, True, _carried(name, loads.begin_ns[rows], loads.bytes[rows], loads.stretch_ns))
     for number, rows in of_each(others.stream.astype(np.int64)):
-        one = others.streams[number]
-        way = (one.sender, one.sender_port), (one.receiver, one.receiver_port)
-        if host in (one.sender, one.receiver) and way not in rpc:
+        stream = others.streams[number]
+        way = (stream.sender, stream.sender_port), (stream.receiver, stream.receiver_port)
+        if host in (stream.sender, stream.receiver) and way not in rpc:
             name = " to ".join(f"{address}:{port}" for address, port in way)
             yield _Stream(way, False, _carried(name, others.begin_ns[rows], others.bytes[rows], others.stretch_ns))
 
