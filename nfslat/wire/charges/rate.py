@@ -37,7 +37,7 @@ from nfslat.wire.charges.shared import Carried, came, left, payload_bytes
 _LATE_NS = NS_PER_MS  # beyond the distance: a queue; less is interrupt coalescing, and a scheduler's tick at 1000 Hz
 _PACKETS = 10  # in a window: of random arrivals (Poisson) 6 to 14 come in the middle 80 %, of a shaper's 9 to 11
 _WIDER = (1, 2, 4)  # times that: what passes at once may be larger than its estimate; random arrivals fail all the more
-# ... where several share it: a host that captures late by some ms blurs the ends of windows, and more so of few packets.
+# ... where several share it: a host that captures late by some ms blurs the ends of windows, more so of few packets.
 _WIDER_SHARED = (*_WIDER, 8, 16)
 _WINDOWS = 8  # of random arrivals so many keep within the spread below once in a hundred times
 _SPREAD = 2.5  # packets: one that each end of a window cuts, and half of one for what ends a message; or ...
