@@ -343,6 +343,26 @@ ROWS = (
         do="Balance links per connection, not per packet; keep each connection in one receive queue.",
     ),
     Row(
+        code="net-jitter",
+        layer="network",
+        title="The delay of the path varies",
+        headline="The delay of the path varies: {ways} nine of ten messages take longer than the shortest way by more "
+        "than {low_ms} ms, one of ten by more than {high_ms} ms",
+        looked_for="jitter",
+        proof=_waits("beyond the shortest round trip"),
+        knob="the path",
+        decided_by=(step.PING,),
+        means="Nearly every message takes longer than the shortest way, now more and now less, without loss: a device "
+        "that delays, or a queue of traffic that the captures do not show.",
+        told="With two captures. Of a direction's messages that wait for nothing else (40 % of all or more) half take "
+        "1 ms longer than the shortest way or more, and nine of ten three tenths of what half take; what no cause "
+        "explains there is 1 ms and 10 % of the mean. A host that handles packets late handles some at once.",
+        certain="Never.",
+        refuted="ping between the hosts, under the same load, varies by much less: then it is a host that takes "
+        "packets in steps.",
+        do="Find the hop from which on times vary (mtr), and what else fills its link.",
+    ),
+    Row(
         code="net-asymmetry",
         layer="network",
         title="One direction of the path is slower",

@@ -134,6 +134,14 @@ class Hog(NamedTuple):
     share: float
 
 
+class Jitter(NamedTuple):
+    """By how much messages of a direction that waited for nothing else took longer than the shortest way."""
+
+    low_ms: float  # nine of ten by more
+    median_ms: float
+    high_ms: float  # one of ten by more
+
+
 HOG = 0.5  # of what is shared: who has that much, beside others, makes their queue
 
 
@@ -288,6 +296,7 @@ class Facts:
     lost_share: float = 0.0  # of the bytes between the captures, where both show all of them
     spurious_segments: int | None = None  # sent again although they had arrived
     stalls: Stalls | None = None
+    jitter: Mapping[str, Jitter] = field(default_factory=dict)  # by part, of directions that hold nearly all messages
     hogs: Mapping[str, Hog] = field(default_factory=dict)  # by the layer whose queue it is
     server: ServerInFlight | None = None
     client: ClientInFlight | None = None
