@@ -71,6 +71,8 @@ class Row:
     knob: str = ""  # what its advice is about; "": there is none
     # Of little weight for any call, and yet what many look for: it has a line in the brief report.
     in_brief: bool = False
+    # What hosts share where this is a queue, of which somebody else may have most; "": nothing.
+    shared: str = ""
     # The manual. `told` is where it is found, `certain` where its confidence is more than likely.
     means: str
     told: str
@@ -171,6 +173,7 @@ ROWS = (
         knob="the number of NFS server threads",
         decided_by=(step.THREADS,),
         counter=_WOKEN,
+        shared="the time there",
         means="All NFS server threads are busy, and calls that have arrived queue until one is free. The server's "
         "response time is then mostly that wait, not work.",
         told="The wait for a thread is 5 % or more of the mean or of the slowest 1 %.",
@@ -197,6 +200,7 @@ ROWS = (
             step.THREADS,
         ),
         counter=_DEVICE,
+        shared="the time there",
         means="Ops that read or change the disk take long once a thread works on them, and those that need no data do "
         "not: the server waits for its storage, or for a lock of its file system.",
         told="What reads or changes the disk (READ, WRITE, COMMIT, and CREATE, MKDIR, REMOVE, RENAME and "
@@ -228,6 +232,7 @@ ROWS = (
             step.DISK,
             step.THREADS,
         ),
+        shared="the time there",
         means="A few operations, or those in one part of the time, account for the server's time, and the median "
         "does not show it. Their pattern says where to look: in one part of the time (a backup, a rebuild, other "
         "clients), together in stalls (a cache flush, a snapshot, a lock, a stalled host), at regular intervals (a "
@@ -255,6 +260,7 @@ ROWS = (
             step.THREADS,
             step.DISK,
         ),
+        shared="the time there",
         means="Calls take long in the server; whether they wait for a thread, storage or a lock cannot be told from "
         "what is known.",
         told="5 ms or more in the server (and 10 ms for each MB of data), 5 % of the whole, and the packets cannot "
@@ -409,6 +415,26 @@ ROWS = (
             "reorder packets."
         ),
         do="Balance links per connection, not per packet; keep each connection in one receive queue.",
+    ),
+    Row(
+        code="net-jitter",
+        layer="network",
+        title="The delay of the path varies",
+        headline="The delay of the path varies: {ways} nine of ten messages take longer than the shortest way by more "
+        "than {low_ms} ms, one of ten by more than {high_ms} ms",
+        looked_for="jitter",
+        proof=_waits("beyond the shortest round trip"),
+        knob="the path",
+        decided_by=(step.PING,),
+        means="Nearly every message takes longer than the shortest way, now more and now less, without loss: a device "
+        "that delays, or a queue of traffic that the captures do not show.",
+        told="With two captures. Of a direction's messages that wait for nothing else (40 % of all or more) half take "
+        "1 ms longer than the shortest way or more, and nine of ten three tenths of what half take; what no cause "
+        "explains there is 1 ms and 10 % of the mean. A host that handles packets late handles some at once.",
+        certain="Never.",
+        refuted="ping between the hosts, under the same load, varies by much less: then it is a host that takes "
+        "packets in steps.",
+        do="Find the hop from which on times vary (mtr), and what else fills its link.",
     ),
     Row(
         code="net-asymmetry",
@@ -577,6 +603,7 @@ ROWS = (
             step.BANDWIDTH,
             step.ONE_WAY,
         ),
+        shared="what it carries",
         means="One direction carries all it can; what is sent beyond that queues.",
         told="One direction runs at a steady maximum rate for much of its busy time, and waits for it are 5 % of "
         "the mean, or 10 % of the slowest 1 %.",

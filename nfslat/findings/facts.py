@@ -130,6 +130,24 @@ class DelayedAcks:
     median_ms: float  # from the last data to that ACK
 
 
+class Hog(NamedTuple):
+    """Who else has most of what hosts share."""
+
+    name: str  # the address of a client, or a stream without RPC
+    share: float
+
+
+class Jitter(NamedTuple):
+    """By how much messages of a direction that waited for nothing else took longer than the shortest way."""
+
+    low_ms: float  # nine of ten by more
+    median_ms: float
+    high_ms: float  # one of ten by more
+
+
+HOG = 0.5  # of what is shared: who has that much, beside others, makes their queue
+
+
 class Rate(NamedTuple):
     """A direction of the path that carried all it can."""
 
@@ -138,6 +156,7 @@ class Rate(NamedTuple):
     server: str
     mbit_per_s: float  # payload
     share: float  # of the time in which it carried any
+    hog: Hog | None = None
 
 
 @dataclass(frozen=True)
@@ -280,6 +299,8 @@ class Facts:
     lost_share: float = 0.0  # of the bytes between the captures, where both show all of them
     spurious_segments: int | None = None  # sent again although they had arrived
     stalls: Stalls | None = None
+    jitter: Mapping[str, Jitter] = field(default_factory=dict)  # by part, of directions that hold nearly all messages
+    hogs: Mapping[str, Hog] = field(default_factory=dict)  # by the layer whose queue it is
     server: ServerInFlight | None = None
     client: ClientInFlight | None = None
     sessions: Sequence[SessionInFlight] = ()

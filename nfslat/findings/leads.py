@@ -7,8 +7,9 @@ above the wire, where packets do not show it. A layer that is merely the largest
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from nfslat.answer.model import NextStep, Objective
@@ -19,7 +20,7 @@ from nfslat.findings.client import ABOVE, SLOT_CODES, Slots
 from nfslat.findings.coarse import Ticks
 from nfslat.findings.connecting import Connecting
 from nfslat.findings.diagnosis import Diagnosis
-from nfslat.findings.facts import LONG_MS
+from nfslat.findings.facts import LONG_MS, Hog
 from nfslat.findings.failing import Failed, leads
 from nfslat.findings.hosts import HostPause
 from nfslat.findings.layers import Layers
@@ -74,6 +75,7 @@ class Ground(NamedTuple):
     # Of the time, in how much of it a client was not heard of before it opened a connection, at the server alone.
     unheard: float = 0.0
     unseen_explain: bool = False  # what is left above the wire might be of ops that are not in the captures
+    hogs: Mapping[str, Hog] = MappingProxyType({})  # as in `Facts`
     ticks: Ticks | None = None  # stamps bear no more than means
     unseen: WithUnseen | None = (
         None  # where the means of the ops that are shown mislead; the verdict's are with the rest

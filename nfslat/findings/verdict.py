@@ -128,6 +128,7 @@ def _text(
         said.append(f"No fault found: {judged}.")
     else:
         said.append(f"Cannot tell yet: {found.why or lowered(found.cause.headline if found.cause else '')}.")
+    said += _hog(found, ground)
     said += [] if unseen is None else [unseen.with_them().strip()]
     ticks = None if ground is None else ground.ticks
     if mean.network_ms >= 0 and mean.server_ms >= 0 and (ticks is None or ticks.tells_means(mean)):
@@ -142,6 +143,13 @@ def _text(
     if found.by != "tries":
         said += _between_tries(findings, found)
     return " ".join(one for one in said if one)
+
+
+def _hog(found: Lead, ground: Ground | None) -> list[str]:
+    """Who else has most of what the cause is a queue for."""
+    known = row(found.cause.code).shared if found.cause is not None else ""
+    hog = None if ground is None or found.cause is None else ground.hogs.get(found.cause.layer)
+    return [f"{hog.name} has {percent(hog.share)} of {known}."] if hog is not None and known else []
 
 
 def _on_wire(mean: Layers) -> str:

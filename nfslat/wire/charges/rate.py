@@ -9,11 +9,11 @@ Where too few messages are seen to tell (a short snaplen hides most of large one
 acknowledged much later than the distance takes, on average. Then all that arrived is looked at.
 
 A path may be shared (`shared`): then what two hosts send comes as others leave room for it, and only the sum comes at
-one rate. Streams that know nothing of each other vary together as much as their variances add up to; those that share a
-full path vary by much less, for each has what the others leave. Or there is more room whenever nothing is late. What goes
-to other receivers only the sender's capture has: in one queue all comes out in the order in which it went in, so that what
-was sent up to each message grows by the path's rate from one message's arrival to the next one's, though not from sending
-to sending, as it does where each message is late by itself.
+one rate. Streams that know nothing of each other vary together as much as their variances add up to; those that share
+a full path vary by much less, for each has what the others leave. Or there is more room whenever nothing is late. What
+goes to other receivers only the sender's capture has: in one queue all comes out in the order in which it went in, so
+what was sent up to each message grows by the path's rate from one message's arrival to the next one's, though not from
+sending to sending, as it does where each message is late by itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 from nfslat.model.causes import Cause, code
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Tcp
-from nfslat.model.tables import I8, I32, I64, Bool, Ops
+from nfslat.model.tables import I8, I32, I64, Bool
 from nfslat.model.units import NS_PER_MS
 from nfslat.wire.charges.claims import Claims, Pair, of_each
 from nfslat.wire.charges.late import Late
@@ -37,7 +37,7 @@ from nfslat.wire.charges.shared import Carried, came, left, payload_bytes
 _LATE_NS = NS_PER_MS  # beyond the distance: a queue; less is interrupt coalescing, and a scheduler's tick at 1000 Hz
 _PACKETS = 10  # in a window: of random arrivals (Poisson) 6 to 14 come in the middle 80 %, of a shaper's 9 to 11
 _WIDER = (1, 2, 4)  # times that: what passes at once may be larger than its estimate; random arrivals fail all the more
-# ... where several share it: a host that captures late by some ms blurs the ends of windows, and more so of few packets.
+# ... where several share it: a host that captures late by some ms blurs the ends of windows, more so of few packets.
 _WIDER_SHARED = (*_WIDER, 8, 16)
 _WINDOWS = 8  # of random arrivals so many keep within the spread below once in a hundred times
 _SPREAD = 2.5  # packets: one that each end of a window cuts, and half of one for what ends a message; or ...

@@ -1,7 +1,7 @@
 """What else went in a direction, of other hosts' RPC and of streams without any -> what two hosts' own RPC shared.
 
-A receiver's capture has all that came to it. What its sender sent elsewhere is in that one's capture alone; but where all
-goes through one queue, what the sender had sent up to one of the pair's messages has come out when that message comes.
+A receiver's capture has all that came to it. What its sender sent elsewhere is in that one's capture alone; but where
+all goes through one queue, what it had sent up to one of the pair's messages has come out when that message comes.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def came(own: Carried, by: str, to: str, receiver: Decoded) -> Carried | None:
 
 
 def left(by: str, to: str, sender: Decoded, *, is_reply: bool) -> Carried | None:
-    """All messages and other streams that left the host `by`, by its capture, at their own instants; the RPC to the host
-    `to` has no name. None where it sent nothing else."""
+    """All messages and other streams that left the host `by`, by its capture, at their own instants; the RPC to the
+    host `to` has no name. None where it sent nothing else."""
     ops = sender.ops
     ends = [(one.source(way)[0], one.destination(way)[0]) for one in ops.connections for way in (0, 1)]
     names = dict.fromkeys(["", *(other for source, other in ends if source == by and other != to)])
@@ -97,9 +97,9 @@ def _streams(side: Decoded, host: str) -> Iterator[_Stream]:
             name = way[0][0] if way[1][0] == host else way[1][0]
             yield _Stream(way, True, _carried(name, loads.begin_ns[rows], loads.bytes[rows], loads.stretch_ns))
     for number, rows in of_each(others.stream.astype(np.int64)):
-        one = others.streams[number]
-        way = (one.sender, one.sender_port), (one.receiver, one.receiver_port)
-        if host in (one.sender, one.receiver) and way not in rpc:
+        stream = others.streams[number]
+        way = (stream.sender, stream.sender_port), (stream.receiver, stream.receiver_port)
+        if host in (stream.sender, stream.receiver) and way not in rpc:
             name = " to ".join(f"{address}:{port}" for address, port in way)
             yield _Stream(way, False, _carried(name, others.begin_ns[rows], others.bytes[rows], others.stretch_ns))
 
