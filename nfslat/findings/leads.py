@@ -7,7 +7,7 @@ above the wire, where packets do not show it. A layer that is merely the largest
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -74,7 +74,6 @@ class Ground(NamedTuple):
     unseen: WithUnseen | None = (
         None  # where the means of the ops that are shown mislead; the verdict's are with the rest
     )
-    given: Collection[str] = ()  # commands of measurements that need not be asked for
 
 
 @dataclass(frozen=True)
