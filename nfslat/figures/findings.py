@@ -180,7 +180,6 @@ def judge(
         is_clocked=c.inferred is None or c.inferred.is_clocked(c.matched.client),
         lacks_files=any(file_gaps(side.source, side.decoded) for side in c.measured.values()),
         lost_share=0.0 if c.inferred is None else _lost_share(next(iter(c.measured.values()))),
-        given=facts.given,
     )
     mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by, put_off_ms=put_off_by_layer(facts))
     return Judged(found, verdict(mean, worst, ground, [*found, *hangs], objectives), facts, mean, ground)

@@ -80,7 +80,6 @@ class Ground(NamedTuple):
     unseen: WithUnseen | None = (
         None  # where the means of the ops that are shown mislead; the verdict's are with the rest
     )
-    given: Collection[str] = ()  # commands of measurements that need not be asked for
 
 
 @dataclass(frozen=True)

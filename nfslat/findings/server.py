@@ -54,7 +54,7 @@ class Window(Evidence):
 class Queue(Evidence):
     """Of server-threads; and of server-storage and server-queue-unknown where there is a queue that is not threads'."""
 
-    queue_ms: float | None  # mean wait; None: how long is not known
+    queue_ms: float | None  # mean wait; null where counters alone tell of it
     in_thread_ms: float  # mean
     server_ms: float  # both
     workers: Workers | None = field(default=None, metadata=INLINED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from nfslat.answer.model import NextStep, Objective, Verdict
 from nfslat.answer.words import complete
@@ -15,7 +15,7 @@ from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.server import UNKNOWN
 from nfslat.findings.words import lowered, ms, percent, span
 
-__all__ = ["Ground", "verdict", "verdict_of_hang"]
+__all__ = ["Ground", "but_given", "verdict", "verdict_of_hang"]
 
 _GRADES = ("low", "medium", "high")
 _SOME_NEGATIVE, _MANY_NEGATIVE = 0.01, 0.1  # of the ops
@@ -69,6 +69,16 @@ def verdict(
     )
 
 
+def but_given(found: Verdict, given: Collection[str]) -> Verdict:
+    """The same verdict, whose next measurement is none of those whose commands are `given`: what is known already is
+    not asked for."""
+    if found.next is None or found.next.command not in given:
+        return found
+    others = row(found.cause or UNKNOWN).decided_by
+    left = next((next_step(one) for one in others if one.command not in given), None)
+    return dataclasses.replace(found, next=left)
+
+
 def verdict_of_hang(hangs: Sequence[Diagnosis]) -> Verdict | None:
     """The verdict where nothing else is known: calls that nobody answers; None where nothing that matters hangs."""
     worst = next((hang for hang in hangs if hang.severity == "warning"), None)
@@ -96,12 +106,8 @@ def verdict_of_hang(hangs: Sequence[Diagnosis]) -> Verdict | None:
 
 
 def _next(found: Lead, ground: Ground | None) -> NextStep | None:
-    """What is known already is not asked for; whoever has the capture of a client alone may have no login on a filer,
-    or on a service of a cloud."""
+    """Whoever has the capture of a client alone may have no login on a filer, or on a service of a cloud."""
     step = found.next
-    if step is not None and ground is not None and step.command in ground.given:
-        others = row(found.cause.code if found.cause is not None else UNKNOWN).decided_by
-        step = next((next_step(one) for one in others if one.command not in ground.given), None)
     if step is None or ground is None or ground.inferred != "server" or not step.where.startswith("the server"):
         return step
     where = f"{step.where} (without a login there, send its operator the evidence of --markdown)"
