@@ -33,8 +33,9 @@ class WaitingCalls(NamedTuple):
 
     def take(self, mask: Bool) -> WaitingCalls:
         """The calls that `mask` says."""
-        *columns, until_ns = self
-        return WaitingCalls(*(column[mask] for column in columns), until_ns)
+        row, since_ns, last_sent_ns, sends, acked, holed, until_ns = self
+        numbers = row[mask], since_ns[mask], last_sent_ns[mask], sends[mask]
+        return WaitingCalls(*numbers, acked[mask], holed[mask], until_ns)
 
 
 def waiting_calls(decoded: Decoded, until_ns: int, least_ns: int = LEAST_WAIT_NS) -> WaitingCalls:
