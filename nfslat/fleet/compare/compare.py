@@ -107,25 +107,15 @@ def _row(row: OpFigures, names: tuple[str, str, str], inferred: int) -> model.Op
     return model.OpRow(*names, row.count, inferred, client, server, network, **figures_of(row))
 
 
-_OF_SUMMARY = {field.name for field in dataclasses.fields(model.Client)} - {
-    "excess", "outlier", "set_apart", "why", "windows", "command",
-}  # fmt: skip
-
-
 def _client(
     one: ClientSummary, ways: Sequence[Odd], excess: model.Excess | None, beyond: Sequence[Beyond | None]
 ) -> model.Client:
-    known: dict[str, Any] = {name: getattr(one, name) for name in _OF_SUMMARY}
-    known |= {name: list(value) for name, value in known.items() if isinstance(value, tuple)}
-    return model.Client(
-        **known,
-        excess=excess,
-        outlier=bool(ways),
-        set_apart=model.SetApart(ways[0].layer, ways[0].cause, ways[0].confidence) if ways else None,
-        why="; ".join(way.why for way in ways),
-        windows=_windows(one, beyond),
-        command="",
-    )
+    known: dict[str, Any] = {field.name: getattr(one, field.name) for field in dataclasses.fields(model.Client)}
+    known |= {"excess": excess, "outlier": bool(ways), "windows": _windows(one, beyond)}
+    if ways:
+        known["set_apart"] = model.SetApart(ways[0].layer, ways[0].cause, ways[0].confidence)
+        known["why"] = "; ".join(way.why for way in ways)
+    return model.Client(**known)
 
 
 def _windows(one: ClientSummary, beyond: Sequence[Beyond | None]) -> list[model.ClientWindow]:
