@@ -68,7 +68,7 @@ _SLOWEST = 20
 class Options:
     """What is to be made of captures; the fields are the options of the command line."""
 
-    engine: str | None = None  # "native" or "tshark"; None takes the native one where it was compiled
+    engine: str | None = None  # "native" or "tshark"; None: native
     filters: Filters = field(default_factory=Filters)
     srt: str = "nfslat"
     may_swap: bool = True

@@ -101,7 +101,7 @@ def start(command: Sequence[str], may: Limits, **streams: Any) -> subprocess.Pop
 
 def _restrict_this_thread(folder: Path | None) -> None:
     try:
-        from nfslat._native import confine  # noqa: PLC0415  (absent where nothing was compiled, and where it is not Linux)
+        from nfslat._native import confine  # noqa: PLC0415  (absent where it is not Linux)
     except ImportError:
         return
     with contextlib.suppress(OSError):

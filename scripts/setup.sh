@@ -4,10 +4,9 @@
 # which leaves $venv, a virtual environment that holds nfslat (dev: and the tools to test and check it), with tshark in
 # PATH. Everything it says goes to standard error, for standard output belongs to nfslat. It exits with 3 if it cannot.
 #
-# The fast decoder in native/ is compiled where there is Rust that is new enough; on Debian and its kin that is installed
-# where it takes no password. Where there is none, or it does not compile, tshark does the decoding: one line at set-up
-# says so, and nothing fails. $native says how that went: built, absent (no cargo that is new enough) or failed. Where it
-# is built or failed, the function crate runs cargo on it.
+# The decoder in native/ is compiled; on Debian and its kin a Rust that is new enough is installed where that takes no
+# password. Where there is none, or it does not compile, set-up ends with a line that says what to install. The function
+# crate runs cargo on it.
 #
 # What is installed is what the locks say, each package and crate with its hash (scripts/lock makes them).
 : "${root:?}"
@@ -52,18 +51,13 @@ shadow() {
 }
 shadow_one() { [ -e "$source/$1" ] || ln -sfn "$root/$1" "$source/$1"; }
 
-# native_fits: whether the fast decoder is as good as it can be: compiled from the sources as they are now, or tried in
-# vain with the cargo that is there now. Starting cargo to ask for its version would take too long for each run.
+# native_fits: whether the decoder is compiled from the sources as they are now.
 native_fits() {
-    native='' sources='' tried_sources='' tried_cargo=''
+    sources='' built_from=''
     place
-    [ -r "$venv/.native" ] && read -r native tried_sources tried_cargo <"$venv/.native" || return 1
+    [ -r "$venv/.native" ] && read -r built_from <"$venv/.native" || return 1
     sum_sources
-    [ "$tried_sources" = "$sources" ] || return 1
-    case $native in
-    built) [ -e "$source/nfslat/_native.abi3.so" ] ;;
-    *) [ "$tried_cargo" = "$(sum_cargo)" ] ;;
-    esac
+    [ "$built_from" = "$sources" ] && [ -e "$source/nfslat/_native.abi3.so" ]
 }
 
 # Names that start with a dot are those of editors at work.
@@ -77,14 +71,6 @@ sum_sources() {
 cargos() {
     command -v cargo || :
     ls -d "${CARGO_HOME:-${HOME:-}/.cargo}/bin/cargo" /usr/lib/rust-*/bin/cargo 2>/dev/null || :
-}
-
-# What is known of them without starting one. That of rustup is only a front, which stays when rustup installs or
-# updates a compiler; then one of the other files changes.
-sum_cargo() {
-    rustup=${RUSTUP_HOME:-${HOME:-}/.rustup}
-    # shellcheck disable=SC2012,SC2046 # nobody reads the names, and one with a space in it costs only a new try
-    ls -dlL $(cargos) "$rustup/settings.toml" "$rustup/toolchains" "$rustup"/update-hashes/* 2>&1 | cksum
 }
 
 # find_cargo: $cargo, the first that is new enough for the crate; without one $why there is none.
@@ -193,26 +179,16 @@ want_compiler() {
     fi
 }
 
-# fill_native: compiles the fast decoder, or says why there is none.
+# fill_native: compiles the decoder, or ends with why it cannot.
 fill_native() {
     find_cargo
-    native=built advice="install Rust $rust or newer (rustup, or a package) and run again"
+    advice="install Rust $rust or newer (rustup, or a package) and run again"
     want_compiler
-    [ "$cargo" ] || native=absent
+    [ "$cargo" ] || die "the decoder has to be compiled, and $why: $advice"
     sum_sources # before the compiler reads the files: if they change under it, the next run sees it
-    if [ "$native" = built ]; then
-        say 'compiling the fast decoder (once, one to two minutes; needs the network)'
-        if ! compile; then
-            native=failed why="it does not compile: $(grep -m 1 -i error "$venv/native.log" || :)"
-            advice="see $venv/native.log; to try again: rm $venv/.native"
-        fi
-    fi
-    if [ "$native" != built ]; then
-        # One from other sources would not fit the Python beside it.
-        rm -f "$source"/nfslat/_native*.so
-        say "going on with tshark alone, without the fast decoder: $why. To get it: $advice"
-    fi
-    printf '%s\n' "$native $sources $(sum_cargo)" >"$venv/.native"
+    say 'compiling the decoder (once, one to two minutes; needs the network)'
+    compile || die "the decoder does not compile: $(grep -m 1 -i error "$venv/native.log" || :) (see $venv/native.log)${compiler:+: $advice}"
+    printf '%s\n' "$sources" >"$venv/.native"
 }
 
 # The first Python that is new enough and can make environments; python3 comes first, being the user's own choice.

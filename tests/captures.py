@@ -1,4 +1,4 @@
-"""What tests need that may not be there: the native engine, and real captures.
+"""What tests need that may not be there: real captures.
 
 The captures lie beside the checkout and are not part of it; where they are missing the samples take their place. Each
 is decoded once with each engine, however many tests and processes look at it.
@@ -18,7 +18,6 @@ from kept_answers import Oracle
 from nfslat.decode.engine import Engine, choose
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError
-from nfslat.kernels.compiled import is_built
 from nfslat.pipeline import correlate, inspect
 from nfslat.results import Correlation, Side
 from nfslat.select import Filters
@@ -31,12 +30,6 @@ SHARED_CAPTURES = sorted(SHARED.glob("lab/*/*.gz")) + [
 ]
 needs_captures = pytest.mark.skipif(not SHARED_CAPTURES, reason="no captures at ../shared: lab and corpus left out")
 CAPTURES = SHARED_CAPTURES or SAMPLES  # the samples are taken from the lab
-
-NATIVE = is_built()
-needs_native = pytest.mark.skipif(
-    not NATIVE,
-    reason="the native decoder was not compiled (scripts/test compiles it where Rust is installed)",
-)
 
 _WITHOUT_NFS = ("tcptrace", "Oracle", "mptcpanalyzer", "solaris.snoop")  # they are there to be refused
 WITH_NFS = [path for path in CAPTURES if not any(part in path.name for part in _WITHOUT_NFS)]

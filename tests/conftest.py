@@ -12,7 +12,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from captures import NATIVE, SAMPLES, Decoder, id_of, needs_native
+from captures import SAMPLES, Decoder, id_of
 from hypothesis import settings
 from kept_answers import Oracle, name_in
 
@@ -151,9 +151,8 @@ def decoder(oracle: Oracle, tmp_path_factory: pytest.TempPathFactory) -> Decoder
 
 
 def _engines() -> list[Any]:
-    """By day the native engine alone, where it is built."""
-    by_night = pytest.mark.long if NATIVE else ()
-    return [pytest.param(name, marks=needs_native if name == "native" else by_night) for name in ENGINES]
+    """By day the native engine alone."""
+    return [pytest.param(name, marks=() if name == "native" else pytest.mark.long) for name in ENGINES]
 
 
 @pytest.fixture(params=_engines())
@@ -162,14 +161,14 @@ def engine(
 ) -> str:
     """Runs a test with the native engine, and holds each capture that it decodes against what tshark says of it.
 
-    By night the test is run with tshark a second time, as the engine that nfslat takes by itself where the native one
-    was not compiled. Wireshark's tools are those of all tests, for asking them what they are takes as long as reading a
-    small capture. A process that a test starts knows nothing of this: give it ``--engine`` with the name.
+    By night the test is run with tshark a second time, as if nfslat took it by itself. Wireshark's tools are those of
+    all tests, for asking them what they are takes as long as reading a small capture. A process that a test starts
+    knows nothing of this: give it ``--engine`` with the name.
     """
     name: str = request.param
     monkeypatch.setattr("nfslat.decode.workspace.find_tools", lambda scratch: oracle.tools())
     if name == "tshark":
-        monkeypatch.setattr("nfslat.decode.engine.is_built", lambda: False)
+        monkeypatch.setattr("nfslat.decode.engine.DEFAULT", name)
         return name
     from nfslat.decode.blocks import Blocks
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import wire
-from captures import SHARED, needs_native
+from captures import SHARED
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,8 +28,6 @@ from nfslat.evidence.known import Known
 from nfslat.export.anonymous import Pseudonyms
 from nfslat.export.anonymous_evidence import outside
 from nfslat.report.charts.all import charts
-
-pytestmark = [needs_native]
 
 DATA = Path(__file__).parent / "evidence" / "data"
 LAB = SHARED / "lab"

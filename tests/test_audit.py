@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import wire
-from captures import WITH_NFS, Decoder, id_of, most_by_night, needs_native
+from captures import WITH_NFS, Decoder, id_of, most_by_night
 
 from nfslat.cli import main as cli
 from nfslat.decode.engine import choose
@@ -808,7 +808,6 @@ def test_notes_on_real_captures(path: Path, decoder: Decoder, engine: str) -> No
         assert len(warned) == len(want)
 
 
-@needs_native
 @pytest.mark.parametrize("by", [0x1F0000, pytest.param(-0x1F0000, marks=pytest.mark.long)])
 def test_a_spoilt_sequence_number_is_a_packet_of_its_own_kind(by: int, tmp_path: Path) -> None:
     """Its receiver takes nothing of it, so that it is no hole; it is counted and told of, and kinds sum to packets."""

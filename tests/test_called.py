@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 import wire
-from captures import needs_native
 
 from nfslat.cli import main as cli
 
-pytestmark = needs_native
 CLIENT, SERVER = "10.0.0.1", "10.0.0.2"
 NLM, NSM = 100021, 100024
 _GETPORT, _MNT = 3, 1

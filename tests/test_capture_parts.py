@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from captures import needs_native
 from hypothesis import given
 from hypothesis import strategies as st
 from queues import simulate
@@ -16,7 +15,6 @@ from nfslat.model.decoded import Decoded
 from nfslat.model.tables import I64
 from nfslat.results import Side
 
-pytestmark = needs_native
 _TALKS = 5
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import wire
-from captures import needs_native
 from scenario import Scenario
 
 from nfslat.answer import model
@@ -18,8 +17,6 @@ from nfslat.model.causes import Cause
 from nfslat.pipeline import analyse, correlate, report
 from nfslat.results import Analysis
 from nfslat.select import Filters
-
-pytestmark = needs_native
 
 MS = 1_000_000
 MSS = 1448

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from captures import needs_native
 from hypothesis import given
 from hypothesis import strategies as st
 from scenario import Scenario
@@ -389,7 +388,6 @@ def _charged(made: Simulated, folder: Path) -> tuple[Charged, dict[tuple[str, st
     return c.charges, {key: total / len(c.matched) for key, total in _ms(c.charges).items()}
 
 
-@needs_native
 @pytest.mark.parametrize(
     "made",
     [
@@ -410,7 +408,6 @@ def test_nothing_is_charged_where_nothing_is_wrong(made: Simulated, tmp_path: Pa
     assert sum(means.values()) < 0.01 * found.parts.all_ns()[2].mean() / MS + 0.02
 
 
-@needs_native
 @pytest.mark.parametrize(
     ("mbit", "segment", "others"),
     [
@@ -440,7 +437,6 @@ def test_a_path_that_is_full(mbit: float, segment: int, others: dict[str, Any], 
     assert unexplained < 0.05 * found.net_ns["reply_net"].sum()
 
 
-@needs_native
 @pytest.mark.parametrize(("made", "mbit"), [
     (Simulated(ops=300, mbit=20, segment=1448), 20 * 8320 / (6 * 1448)),
     # No queue; and ACKs that take long where messages do not.
@@ -484,7 +480,6 @@ def test_merged_packets_at_random_are_no_full_path(seed: int) -> None:
         assert (found is not None) == is_full
 
 
-@needs_native
 def test_a_full_path_of_others(tmp_path: Path) -> None:
     """While the path to one client is full, replies to another one wait behind a large one in the server's socket: that
     is no wait for the path of the first."""
@@ -510,7 +505,6 @@ def test_a_full_path_of_others(tmp_path: Path) -> None:
     assert ("server", Cause.BANDWIDTH) in c.charges.sums()
 
 
-@needs_native
 def test_stamps_that_are_half_a_century_off(tmp_path: Path) -> None:
     """The first packets of both captures are of 1970: what there is to keep goes by the packets, not by the years."""
     files = Simulated(ops=200, mbit=20, segment=1448).run().write(tmp_path)
@@ -526,7 +520,6 @@ def test_stamps_that_are_half_a_century_off(tmp_path: Path) -> None:
     assert int((c.client.ops.t3 - c.client.ops.t0).max()) > 50 * 365 * 86_400 * 10**9
 
 
-@needs_native
 def test_rows_that_are_not_kept_are_told(tmp_path: Path) -> None:
     """Where pauses, blocked messages or stretches of payload were too many charges are too low; the audit says so."""
     side = _correlated(Simulated(ops=20), tmp_path).client
@@ -538,7 +531,6 @@ def test_rows_that_are_not_kept_are_told(tmp_path: Path) -> None:
     assert (code_of, notes[1][code_of].severity, notes[1][code_of].count) == ("capture-stalls-dropped", "warning", 321)
 
 
-@needs_native
 def test_packets_that_overtake_each_other(tmp_path: Path) -> None:
     """A fourth of all packets is 5 ms late: who waits for bytes of its own, or in front of it, waits for reordering."""
     rng, lines = random.Random(3), []
@@ -561,7 +553,6 @@ def test_packets_that_overtake_each_other(tmp_path: Path) -> None:
     assert sum(total for (_, cause), total in means.items() if cause != "reordering") < 0.05
 
 
-@needs_native
 def test_a_client_that_does_not_run(tmp_path: Path) -> None:
     """300 ms in which it neither takes nor sends: the replies that were on the way to it piled up."""
     found, means = _charged(Simulated(ops=300, stop=(60.0, 300.0), think_ms=2), tmp_path)
@@ -573,7 +564,6 @@ def test_a_client_that_does_not_run(tmp_path: Path) -> None:
     assert charged_ops == np.count_nonzero(found.net_ns["reply_net"] > 5 * MS)
 
 
-@needs_native
 def test_a_server_that_does_not_run(tmp_path: Path) -> None:
     """What was on the way to it, and what it had in hand: both waited for the host."""
     made = Simulated(ops=300, stop=(60.0, 300.0), stopped="server", think_ms=8.0, service_ms=5.0)
@@ -585,7 +575,6 @@ def test_a_server_that_does_not_run(tmp_path: Path) -> None:
     assert 6 * 300 < sum(means.values()) * 300 < 8 * 300  # eight workers, some of which would have thought meanwhile
 
 
-@needs_native
 def test_replies_that_are_lost(tmp_path: Path) -> None:
     """Each loss is charged by what told of it, and those behind it wait at the client, in no SRT."""
     made = Simulated(ops=250, loss=0.01, segment=1448)
@@ -601,7 +590,6 @@ def test_replies_that_are_lost(tmp_path: Path) -> None:
     assert waits == pytest.approx(excess, rel=0.1)
 
 
-@needs_native
 def test_what_is_not_known_is_not_charged(tmp_path: Path) -> None:
     """Without the tables of the native engine there is nothing to say, which is not nothing to charge."""
     c = _correlated(Simulated(ops=20), tmp_path)

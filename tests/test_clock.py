@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from captures import SHARED, Decoder, needs_captures, needs_native
+from captures import SHARED, Decoder, needs_captures
 from hypothesis import given
 from hypothesis import strategies as st
 from wire_tables import CONNECTIONS
@@ -376,7 +376,6 @@ def test_instants_of_the_server_fall_in_place_on_the_clients_clock(offset_ns: in
 TRUTHS = sorted(path for path in SHARED.glob("lab/*/truth.json") if "clock_before" in path.read_text())
 
 
-@needs_native
 @needs_captures
 @pytest.mark.parametrize("path", TRUTHS, ids=lambda path: path.parent.name)
 def test_the_clock_is_what_was_measured_from_outside(path: Path, decoder: Decoder) -> None:

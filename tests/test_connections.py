@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import wire
-from captures import Decoder, needs_native
+from captures import Decoder
 from hypothesis import given
 from hypothesis import strategies as st
 from wire_tables import GETATTR, READ, WRITE, Op, op, ops
@@ -282,7 +282,6 @@ def test_directions_of_which_nothing_was_seen() -> None:
     assert linked(run(client, client, numbers=(unknown, _FIRST))) == {0: {0}, 1: {1}}
 
 
-@needs_native
 @pytest.mark.parametrize("proxy", [False, True], ids=["nat", "proxy"])
 def test_captures_of_equal_connections_behind_a_nat(decoder: Decoder, tmp_path: Path, proxy: bool) -> None:
     """Whole captures: three connections with the same XIDs and requests, other addresses and ports at the server. What

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import wire
-from captures import needs_native
 from grids import grid
 
 from nfslat.decode.engine import choose
@@ -20,8 +19,6 @@ from nfslat.tcp.both import correlate as correlate_traces
 from nfslat.tcp.packets import Trace
 from nfslat.tcp.reading import read_trace
 from nfslat.wire.transport import Delivery, Way, deliveries
-
-pytestmark = needs_native
 
 THERE_MS = 0.2
 V6 = {"client": ("fd00::1", 700), "server": ("fd00::2", 2049)}

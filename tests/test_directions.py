@@ -10,14 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from captures import SAMPLES, WITH_NFS, Decoder, id_of, most_by_night, needs_native
+from captures import SAMPLES, WITH_NFS, Decoder, id_of, most_by_night
 from grids import grid
 from wire_tables import Op, op
 from wire_tables import ops as table
 
 from nfslat.decode.directions import find_directions, on_one_clock, ops_on_one_clock
 from nfslat.decode.engine import choose
-from nfslat.kernels.compiled import is_built
 from nfslat.model.decoded import Decoded, Directions
 from nfslat.model.details import TcpEvent
 from nfslat.model.protocol import NFS, NULL
@@ -28,7 +27,7 @@ from nfslat.select import Filters, is_reverse
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 CALLBACK = 0x40000000
-ENGINE = "native" if is_built() else "tshark"
+ENGINE = "native"
 LOSS = next(path for path in SAMPLES if id_of(path) == "packet-loss/client.pcap.gz")
 
 
@@ -139,7 +138,6 @@ def test_clocks_are_found_as_near_as_the_traffic_is_dense(name: str, delta_ns: i
     _is_amended(ops, made, found)
 
 
-@needs_native
 @pytest.mark.parametrize("path", [path for path in WITH_NFS if path not in SAMPLES], ids=id_of)
 def test_what_is_found_in_real_captures_holds_what_was_made(path: Path, decoder: Decoder) -> None:
     """Over the lab and the corpus: a second and more is always found, and whatever is found holds the truth, and leaves

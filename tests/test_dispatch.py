@@ -1,4 +1,4 @@
-"""When a call must have been taken by a thread: what the compiled loop and its twin must both give."""
+"""When a call must have been taken by a thread: the compiled loop and one that is written down."""
 
 from __future__ import annotations
 
@@ -9,21 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from queues import simulate
+from reference_kernels import most_at_once_by_hand, starts_by_hand
 
-from nfslat.kernels import compiled, dispatch
-from nfslat.kernels.dispatch import Order, Work, starts_in_python
+from nfslat.kernels import dispatch
+from nfslat.kernels.dispatch import Order, Work
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64
 
 Call = tuple[int, int, int]  # stream, arrival, reply
 
-needs_compiled = pytest.mark.skipif(compiled.native is None, reason="nfslat._native is not built")
 Starts = Callable[[Work, int], I64]
 
 
-@pytest.fixture(
-    params=[starts_in_python, pytest.param(dispatch.starts, marks=needs_compiled)], ids=["python", "native"]
-)
+@pytest.fixture(params=[starts_by_hand, dispatch.starts], ids=["by hand", "compiled"])
 def starts(request: pytest.FixtureRequest) -> Starts:
     """Either loop."""
     chosen: Starts = request.param
@@ -39,11 +37,6 @@ def work_of(calls: list[Call]) -> Work:
 TURNS = (Order.TURNS_BY_START, Order.TURNS_BY_ANSWER, Order.LEAVING)
 
 
-def in_python(work: Work, threads: int, order: Order) -> I64:
-    """The twin of `dispatch.starts`."""
-    return starts_in_python(work, threads, order is Order.TURNS_BY_ANSWER, order is Order.LEAVING)
-
-
 # Few times, so that they coincide; a call takes no time at all, or any; streams that are not used in between.
 CALLS = st.lists(
     st.tuples(st.sampled_from((0, 1, 2, 5)), st.integers(0, 12), st.integers(0, 12)).map(
@@ -53,38 +46,29 @@ CALLS = st.lists(
 )
 
 
-@needs_compiled
 @given(CALLS, st.integers(1, 6), st.sampled_from(TURNS))
-def test_the_compiled_loop_equals_its_twin(calls: list[Call], threads: int, order: Order) -> None:
+def test_the_compiled_loop_gives_what_is_written_down(calls: list[Call], threads: int, order: Order) -> None:
     """Whatever the streams, with ties and calls that take no time, both give the same starts."""
     work = work_of(calls)
-    assert dispatch.starts(work, threads, order).tolist() == in_python(work, threads, order).tolist()
+    assert dispatch.starts(work, threads, order).tolist() == starts_by_hand(work, threads, order).tolist()
 
 
-@needs_compiled
 @pytest.mark.parametrize("order", TURNS)
 @pytest.mark.parametrize("threads", [1, 3, 4, 5, 1000])
-def test_the_compiled_loop_equals_its_twin_on_a_load(threads: int, order: Order) -> None:
+def test_the_compiled_loop_gives_what_is_written_down_on_a_load(threads: int, order: Order) -> None:
     """On thousands of calls of eight connections too, with the right number of threads and with wrong ones."""
     traffic = simulate(threads=4, workers=24, connections=8, count=3_000)
     order = np.argsort(traffic.arrival_ns, kind="stable")
     columns = (traffic.arrival_ns, traffic.reply_ns, traffic.conn.astype(np.int32))
     work = Work.of(*(column[order] for column in columns))
-    assert (dispatch.starts(work, threads, order) == in_python(work, threads, order)).all()
+    assert (dispatch.starts(work, threads, order) == starts_by_hand(work, threads, order)).all()
 
 
-@needs_compiled
 @given(CALLS)
-def test_the_compiled_bound_equals_its_twin(calls: list[Call]) -> None:
+def test_the_compiled_bound_gives_what_is_written_down(calls: list[Call]) -> None:
     """Whatever the streams, both find as many calls in threads at once, at as many instants."""
     work = work_of(calls)
-    assert dispatch.most_at_once(work) == dispatch.most_at_once_by_numpy(work)
-
-
-def test_without_the_compiled_loop_the_twin_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where Rust was not there to compile it, the result is the same."""
-    monkeypatch.setattr(compiled, "native", None)
-    assert dispatch.starts(work_of([(0, 0, 10), (0, 1, 20)]), 1).tolist() == [0, 10]
+    assert dispatch.most_at_once(work) == most_at_once_by_hand(work)
 
 
 # --- By pencil --------------------------------------------------------------------------------------------------------
@@ -153,21 +137,21 @@ def test_starts_keep_the_rules(calls: list[Call], threads: int) -> None:
     """No call is taken before it comes or after it is answered, streams keep their order, and enough threads leave
     nothing to wait for."""
     work = work_of(calls)
-    start = starts_in_python(work, threads)
+    start = dispatch.starts(work, threads)
     known = start != NULL
     assert (start >= work.arrival_ns)[known].all()
     assert (start <= work.reply_ns)[known].all()
     for stream in set(work.stream.tolist()):
         mine = start[known & (work.stream == stream)]
         assert (np.diff(mine) >= 0).all()
-    assert (starts_in_python(work, max(len(calls), 1)) == work.arrival_ns).all()
+    assert (dispatch.starts(work, max(len(calls), 1)) == work.arrival_ns).all()
 
 
 @given(CALLS)
 def test_calls_are_taken_at_arrivals_and_replies(calls: list[Call]) -> None:
     """One thread takes a call when one comes or when it has answered one, and at no other time."""
     work = work_of(calls)
-    start = starts_in_python(work, 1)
+    start = dispatch.starts(work, 1)
     events = {*work.arrival_ns.tolist(), *work.reply_ns.tolist()}
     assert all(when in events for when in start[start != NULL].tolist())
 

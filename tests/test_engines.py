@@ -13,11 +13,9 @@ from pathlib import Path
 
 import kept_answers
 import pytest
-from captures import SAMPLES, WITH_NFS, Decoder, asked, name_of, needs_native
+from captures import SAMPLES, WITH_NFS, Decoder, asked, name_of
 
 from nfslat.results import Side
-
-pytestmark = needs_native
 
 CAPTURES = WITH_NFS + [path for path in SAMPLES if path not in WITH_NFS]
 _EACH = asked(CAPTURES)

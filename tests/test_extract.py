@@ -14,7 +14,7 @@ import pytest
 import scenario
 import wire
 from _pytest.mark.structures import ParameterSet
-from captures import SHARED, needs_native
+from captures import SHARED
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,8 +30,6 @@ from nfslat.packets.extract.packets import join
 from nfslat.packets.extract.write import Written, write_extract
 from nfslat.results import Correlation
 from nfslat.select import Filters
-
-pytestmark = [needs_native]
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = sorted((ROOT / "samples").glob("*/server.*"))

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 import wire
-from captures import needs_native
 from wire import write_pcap
 
 from nfslat.cli import main as cli
 
-pytestmark = needs_native
 NOENT, IO, ACCES, NOSPC, DQUOT, ROFS = 2, 5, 13, 28, 69, 30
 
 

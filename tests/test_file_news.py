@@ -11,7 +11,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 import wire
-from captures import SHARED, WITH_NFS, Decoder, id_of, needs_captures, needs_native
+from captures import SHARED, WITH_NFS, Decoder, id_of, needs_captures
 
 from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
@@ -19,8 +19,6 @@ from nfslat.model.decoded import Decoded
 from nfslat.model.details import FileEvent
 from nfslat.model.protocol import NULL32
 from nfslat.model.tables import Ops
-
-pytestmark = needs_native
 
 DIR, FILE, OTHER = b"a directory", b"a file that is there", b"another directory"
 READS_AND_WRITES = {(2, 6), (2, 8), (3, 6), (3, 7), (4, 25), (4, 38)}

@@ -16,13 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 import wire
-from captures import needs_native
 
 import nfslat
 from nfslat.cli import main as cli
 from nfslat.errors import InputError
 
-pytestmark = needs_native
 OPS, STEP_MS, SERVER_MS = 240, 5.0, 2.0
 _MS = 1_000_000
 Report = dict[str, Any]

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import wire
-from captures import needs_native
 from hanging_nfs import ACK, AT, BACKOFF, END, RST, SYN, others, sent_again, served, shut
 from wire import write_pcap
 
@@ -25,8 +24,6 @@ from nfslat.model.decoded import Decoded, Directions
 from nfslat.results import Side
 from nfslat.select import Filters
 from nfslat.tally.hangs import HangTally
-
-pytestmark = needs_native
 
 
 def _report(path: Path, *captures: Path, options: Iterable[str] = ()) -> dict[str, Any]:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reference_kernels import in_flight_by_hand
 
 from nfslat.answer.model import Level
 from nfslat.inflight.levels import Levels, hidden_share, in_order, knee, levels, levels_of, unseen
 from nfslat.inflight.little import little_ms
-from nfslat.kernels import compiled
 from nfslat.kernels.levels import turnarounds_ns, windows_of
 from nfslat.model.tables import I64, State
 from nfslat.tally.inflight import levels_rows
@@ -178,20 +178,12 @@ def test_little_wants_positive_numbers(sessions: int, throughput: float) -> None
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(-3, 40)), max_size=40), st.integers(0, 4), st.integers(0, 9))
-def test_the_loops_in_numpy_give_what_the_compiled_ones_give(spans: list[tuple[int, int]], low: int, more: int) -> None:
-    """Levels, windows and turnarounds do not depend on whether the native decoder was compiled."""
-    if compiled.native is None:
-        pytest.skip("the native decoder was not compiled")
+def test_the_compiled_loops_give_what_is_written_down(spans: list[tuple[int, int]], low: int, more: int) -> None:
+    """Time and ends of each level, waits from a reply to the next call, and ends, time and area of windows."""
     starts = np.array([start for start, _ in spans], dtype=np.int64)
     events = in_order(starts, starts + np.array([length for _, length in spans], dtype=np.int64))
-
-    def all_of_it() -> list[list[float]]:
-        found = levels_of(events)
-        waits = turnarounds_ns(events, low, low + more)
-        windows = windows_of(events, 7, 9)
-        return [column.tolist() for column in (found.time_ns, found.ended, waits, *windows)]
-
-    by_compiled = all_of_it()
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(compiled, "native", None)
-        assert all_of_it() == by_compiled
+    levels, waits, windows = in_flight_by_hand(events, low, low + more, 7, 9)
+    found = levels_of(events)
+    assert (found.time_ns.tolist(), found.ended.tolist()) == levels
+    assert turnarounds_ns(events, low, low + more).tolist() == waits
+    assert [column.tolist() for column in windows_of(events, 7, 9)] == windows

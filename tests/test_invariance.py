@@ -23,14 +23,11 @@ from typing import Any, NamedTuple
 
 import pytest
 import wire
-from captures import needs_native
 from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nfslat.cli import main as cli
-
-pytestmark = needs_native  # tshark would need a minute for what this takes seconds for; both read the same tables
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")

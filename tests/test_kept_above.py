@@ -6,14 +6,11 @@ from pathlib import Path
 
 import pytest
 import wire
-from captures import needs_native
 from scenario import Scenario
 
 from nfslat import api
 from nfslat.answer.model import Finding
 from nfslat.wire.reconnects import without_connection
-
-pytestmark = needs_native
 
 MS = 1_000_000
 

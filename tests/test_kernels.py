@@ -1,4 +1,4 @@
-"""Inner loops: what the compiled ones and their twins in numpy must both give."""
+"""Inner loops, against numpy and against what is written down."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfslat.kernels import compiled
 from nfslat.kernels import join as kernels
 from nfslat.kernels.join import JoinSide, Several
 from nfslat.kernels.levels import in_order
@@ -58,30 +57,11 @@ def by_hand(server: list[tuple[int, int, int]], client: list[tuple[int, int, int
 
 
 @given(OPS, OPS)
-def test_join_in_numpy_is_what_it_says(server: list[tuple[int, int, int]], client: list[tuple[int, int, int]]) -> None:
+def test_a_join_is_what_it_says(server: list[tuple[int, int, int]], client: list[tuple[int, int, int]]) -> None:
     """Rows that are alone with their key are partners, rows that share one come together, and nothing else does."""
-    assert plain(kernels.join_by_numpy(side(server), side(client), PLACES)) == by_hand(server, client)
+    assert plain(kernels.join(side(server), side(client), PLACES)) == by_hand(server, client)
 
 
-@given(OPS, OPS)
-def test_join_with_more_connections_than_fit_beside_a_row(
-    server: list[tuple[int, int, int]], client: list[tuple[int, int, int]]
-) -> None:
-    """Where key and row need more than 64 bits the result is the same."""
-    assert plain(kernels.join_by_numpy(side(server), side(client), 1 << 29)) == by_hand(server, client)
-
-
-@pytest.mark.skipif(compiled.native is None, reason="nfslat._native is not built")
-@given(OPS, OPS)
-def test_the_compiled_join_equals_its_twin(
-    server: list[tuple[int, int, int]], client: list[tuple[int, int, int]]
-) -> None:
-    """Both give the same rows in the same order."""
-    one, two = (join(side(server), side(client), PLACES) for join in (kernels.join, kernels.join_by_numpy))
-    assert plain(one) == plain(two)
-
-
-@pytest.mark.skipif(compiled.native is None, reason="nfslat._native is not built")
 @pytest.mark.parametrize("stretch", [1, 1_000_003, 1 << 40])
 @pytest.mark.parametrize("rows", [0, 1, 30, 5000])
 def test_rows_in_order_as_numpy_has_them(rows: int, stretch: int) -> None:
@@ -93,34 +73,32 @@ def test_rows_in_order_as_numpy_has_them(rows: int, stretch: int) -> None:
 
 @given(st.lists(st.integers(-(1 << 62), 1 << 62) | st.integers(-9, 9), min_size=1), st.data())
 def test_a_rank_is_what_sorting_puts_there(few: list[int], data: st.DataObject) -> None:
-    """Of few numbers and many, alike and far apart, in any order; the compiled loop and numpy give the same."""
+    """Of few numbers and many, alike and far apart, in any order."""
     times = data.draw(st.sampled_from((1, 100)))
     values = np.array(few * times, dtype=np.int64)
     places = data.draw(st.lists(st.integers(0, len(values) - 1), min_size=1, max_size=4))
-    wanted = [sorted(values.tolist())[place] for place in places]
-    assert ranks(values, places) == wanted
-    with pytest.MonkeyPatch.context() as without:
-        without.setattr(compiled, "native", None)
-        assert ranks(values, places) == wanted
+    assert ranks(values, places) == [sorted(values.tolist())[place] for place in places]
 
 
-@pytest.mark.skipif(compiled.native is None, reason="nfslat._native is not built")
 @given(st.lists(st.tuples(st.integers(0, 1 << 40) | st.integers(0, 9), st.integers(-9, 9)), max_size=60), st.data())
-def test_compiled_loops_over_columns_equal_their_twins(few: list[tuple[int, int]], data: st.DataObject) -> None:
+def test_loops_over_columns_give_what_numpy_gives(few: list[tuple[int, int]], data: st.DataObject) -> None:
     """Events in order, groups side by side, and how far neighbours are apart: to the last bit."""
     made = few * data.draw(st.sampled_from((1, 30)))
     starts = np.array([start for start, _ in made], dtype=np.int64)
     ends = starts + np.array([more for _, more in made], dtype=np.int64)
-    groups = (starts % 7).astype(np.int32)
-    near, count = data.draw(st.integers(1, 5)), data.draw(st.sampled_from((7, 40_000)))
+    begin = starts.min(initial=np.iinfo(np.int64).max)
+    events = in_order(starts, ends)
+    assert events.starts.tolist() == np.sort(starts - begin).tolist()
+    assert events.ends.tolist() == np.sort(np.maximum(starts, ends) - begin).tolist()
 
-    def found() -> list[list[float]]:
-        order, spans = side_by_side(len(groups), count, lambda at: groups[at])
-        apart = spacings(starts, near, 2.0) if len(starts) > 1 else starts
-        sizes = [span.stop - span.start for span in spans]
-        return [*(column.tolist() for column in (*in_order(starts, ends), order, apart)), sizes]
+    count, groups = data.draw(st.sampled_from((7, 40_000))), (starts % 7).astype(np.int32)
+    order, spans = side_by_side(len(groups), count, lambda at: groups[at])
+    assert order.tolist() == np.argsort(groups, kind="stable").tolist()
+    assert [span.stop - span.start for span in spans] == np.bincount(groups, minlength=count).tolist()
 
-    by_loop = found()
-    with pytest.MonkeyPatch.context() as without:
-        without.setattr(compiled, "native", None)
-        assert found() == by_loop
+    if len(starts) > 1:
+        near, rows = data.draw(st.integers(1, 5)), np.argsort(starts, kind="stable")
+        at, ordered = np.arange(len(rows)), starts[rows].astype(np.float64)
+        below, above = np.maximum(at - near, 0), np.minimum(at + near, len(rows) - 1)
+        apart = np.maximum(ordered[above] - ordered[below], 2.0) * len(rows) / (above - below)
+        assert spacings(starts, near, 2.0)[rows].tolist() == apart.tolist()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 
 import pytest
-from captures import SHARED, needs_native
+from captures import SHARED
 
 from nfslat import api
 from nfslat.answer.model import Report, Verdict
 
 LAB2 = SHARED / "lab2"
-pytestmark = [needs_native, pytest.mark.skipif(not LAB2.exists(), reason="no captures at ../shared/lab2")]
+pytestmark = pytest.mark.skipif(not LAB2.exists(), reason="no captures at ../shared/lab2")
 
 
 @functools.cache

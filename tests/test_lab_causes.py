@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from captures import SHARED, Decoder, needs_captures, needs_native
+from captures import SHARED, Decoder, needs_captures
 
 from nfslat import pipeline
 from nfslat.answer import model
@@ -24,7 +24,7 @@ from nfslat.select import Filters
 from nfslat.wire.charges.analysis import NET
 from nfslat.wire.charges.places import PLACES, place
 
-pytestmark = [needs_captures, needs_native]
+pytestmark = needs_captures
 
 TOOL = model.Tool("test", "native", "nfslat", "nfslat")
 LAB = sorted(path.parent.name for path in SHARED.glob("lab/*/truth.json"))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from captures import needs_native
 from scenario import Scenario
 from simulated import Simulated
 
@@ -51,7 +50,6 @@ def _behind_a_late_piece(folder: Path, late_ms: float | None, again_ms: float) -
     return {cause: one.ops for (part, cause), one in charges.sums().items() if part == "after" and cause is not None}
 
 
-@needs_native
 @pytest.mark.parametrize(("late_ms", "again_ms"), [(2.5, 3.0), (2.5, 0.6)], ids=["the first", "the second"])
 def test_where_both_copies_came_it_is_reordering(tmp_path: Path, late_ms: float, again_ms: float) -> None:
     """Whichever copy fills the hole, nothing was lost: who waited behind it waited for what had been overtaken."""
@@ -60,7 +58,6 @@ def test_where_both_copies_came_it_is_reordering(tmp_path: Path, late_ms: float,
     assert found[Cause.REORDERING] >= 10
 
 
-@needs_native
 def test_where_one_copy_never_came_it_is_a_loss(tmp_path: Path) -> None:
     """The same with a piece that is lost."""
     found = _behind_a_late_piece(tmp_path, None, 0.6)
@@ -74,7 +71,6 @@ def _with_rtt(side: Side, rtt_ns: int, **others: Any) -> Side:
     return replace(side, decoded=replace(side.decoded, details=replace(details, tcp=tcp), **others))
 
 
-@needs_native
 def test_the_distance_is_no_longer_than_the_shortest_round_trip_of_tcp(tmp_path: Path) -> None:
     """What the clocks leave room for is less than that where the path is never empty; a capture that missed packets
     shows no round trips that can be relied on."""

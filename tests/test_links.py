@@ -13,15 +13,12 @@ from typing import NoReturn
 import links
 import numpy as np
 import pytest
-from captures import needs_native
 
 from nfslat.cli import main as cli
 from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import Ops
-
-pytestmark = needs_native
 
 
 def _no_tools() -> NoReturn:

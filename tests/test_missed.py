@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import wire
-from captures import SHARED, needs_captures, needs_native
+from captures import SHARED, needs_captures
 from wire import Packet, Tcp, getattr3, read, reply, write_pcap
 
 from nfslat.cli import main as cli
@@ -179,7 +179,6 @@ def test_one_capture_has_nothing_to_miss(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @needs_captures
-@needs_native
 @pytest.mark.parametrize("name", ["j_v3_capture_drops", "j_v3_partial_overlap"])
 def test_rows_of_a_real_pair_add_up(capsys: pytest.CaptureFixture[str], name: str) -> None:
     """Rows by side and reason are what the report counts; where something is shown of an op, it is its own frame."""

@@ -21,7 +21,7 @@ from typing import NoReturn
 import numpy as np
 import pytest
 import wire
-from captures import CAPTURES, SHARED, WITH_NFS, Decoder, asked, most_by_night, needs_captures, needs_native
+from captures import CAPTURES, SHARED, WITH_NFS, Decoder, asked, most_by_night, needs_captures
 
 from nfslat.cli import main as cli
 from nfslat.decode.capture import Source
@@ -32,8 +32,6 @@ from nfslat.model.decoded import Decoded
 from nfslat.model.details import Again, Blocked, Ended, Loads, Pauses, TcpEvent, Went, name_of
 from nfslat.model.protocol import NULL, RANK_ACTION, op_ranks
 from nfslat.model.tables import UNSTABLE_WRITE, Ops, State
-
-pytestmark = needs_native
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 SERVER = SAMPLES / "server-threads" / "server.pcap.gz"

@@ -8,10 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from captures import needs_native
 from one_answer import MODES, PAIRS, Compared, Mode, NotAskedError, compare, differing, leaves
-
-pytestmark = needs_native
 
 # Loss, few slots, a dozen operations, few threads for half of the time, a restart; and a healthy pair of which a part
 # looks ill.

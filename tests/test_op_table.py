@@ -20,13 +20,11 @@ from nfslat.evidence.known import Traced
 from nfslat.export.csv import write_csv
 from nfslat.export.op_table import OpTable, op_table
 from nfslat.figures.op_columns import COLUMNS, TEXT
-from nfslat.kernels.compiled import is_built
 from nfslat.model.tables import I32
 from nfslat.pipeline import analyse, correlate, decompose
 from nfslat.results import Analysis
 from nfslat.select import Filters
 
-pytestmark = pytest.mark.skipif(not is_built(), reason="the native decoder was not compiled")
 ROOT = Path(__file__).parents[1]
 DOCS = (ROOT / "docs" / "exports.md").read_text()
 

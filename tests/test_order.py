@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import wire
-from captures import SHARED, needs_native
+from captures import SHARED
 
 import nfslat
 
@@ -30,7 +30,6 @@ def _answer(one: Path, other: Path, **options: Any) -> dict[str, Any]:
     return found
 
 
-@needs_native
 @pytest.mark.parametrize(
     "folder",
     [

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import wire
-from captures import SHARED, needs_native
+from captures import SHARED
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -301,7 +301,6 @@ def _found(report: api.Report, code: str) -> Finding | None:
     return next((one for one in report.figures.findings if one.code == code), None)
 
 
-@needs_native
 def test_eight_that_wait_five_seconds_each_are_the_verdict(tmp_path: Path) -> None:
     """Eight READs of 200 are answered JUKEBOX: the 40 s that they wait are the server's, and above the wire."""
     report = _report(Reads(192, 8).write(tmp_path))
@@ -319,7 +318,6 @@ def test_eight_that_wait_five_seconds_each_are_the_verdict(tmp_path: Path) -> No
     assert "NFS errors: ops by status" in text
 
 
-@needs_native
 def test_with_the_applications_time_nothing_is_left_to_the_client(tmp_path: Path) -> None:
     """What passed between tries is not the run queue's; the stack has it by itself."""
     mean_ms = (200 * 1.0 + 8 * 5001) / 200
@@ -331,7 +329,6 @@ def test_with_the_applications_time_nothing_is_left_to_the_client(tmp_path: Path
     assert row.ms == pytest.approx(200, rel=0.01)
 
 
-@needs_native
 def test_what_a_client_adds_beyond_the_tries_stays_the_clients(tmp_path: Path) -> None:
     """200 ms of the application's 1,000 ms pass between tries: the rest is above the wire, and nobody's so far."""
     report = _report(Reads(192, 8).write(tmp_path), app_ms=1000.0)
@@ -342,7 +339,6 @@ def test_what_a_client_adds_beyond_the_tries_stays_the_clients(tmp_path: Path) -
     assert "the server tells clients to try again later" in report.figures.verdict.text
 
 
-@needs_native
 def test_a_delegation_that_is_called_back_once_is_no_finding(tmp_path: Path) -> None:
     """One READ is put off once for 0.1 s: counted, shown in the table, and no more."""
     report = _report(Reads(60, 1, wait_ms=100).write(tmp_path))
@@ -354,7 +350,6 @@ def test_a_delegation_that_is_called_back_once_is_no_finding(tmp_path: Path) -> 
     assert "tries" not in report.figures.verdict.text
 
 
-@needs_native
 def test_what_is_put_off_to_the_end_is_said_to_be_so(tmp_path: Path) -> None:
     """The capture ends before the last try: at least that long."""
     report = _report(Reads(60, 3, times=2, cut=True).write(tmp_path))
@@ -364,7 +359,6 @@ def test_what_is_put_off_to_the_end_is_said_to_be_so(tmp_path: Path) -> None:
     assert "at least that long" in found.text
 
 
-@needs_native
 def test_everyday_statuses_make_no_table_and_no_finding(tmp_path: Path) -> None:
     """Half of the calls ask for what is not there: counted in the JSON report, and that is all."""
     report = _report(Reads(60, 60, times=0).write(tmp_path))
@@ -376,7 +370,6 @@ def test_everyday_statuses_make_no_table_and_no_finding(tmp_path: Path) -> None:
     assert [one.code for one in quiet.figures.findings] == [one.code for one in report.figures.findings]
 
 
-@needs_native
 def test_one_capture_tells_it_by_itself(tmp_path: Path) -> None:
     """The client's capture alone has the finding, the table, and no verdict."""
     _, client = Reads(192, 8).write(tmp_path)
@@ -388,7 +381,6 @@ def test_one_capture_tells_it_by_itself(tmp_path: Path) -> None:
     assert 'id="outcomes"' in report.html()
 
 
-@needs_native
 @pytest.mark.skipif(not (SHARED / "lab2").is_dir(), reason="no captures at ../shared")
 @pytest.mark.parametrize("app_ms", [None, {"LOCK": 60_200.0}])
 def test_a_real_grace_period_is_the_verdict(app_ms: dict[str, float] | None) -> None:
@@ -437,7 +429,6 @@ class Listing(NamedTuple):
         return server, client
 
 
-@needs_native
 def test_one_caller_who_asks_one_after_the_other_is_told_of(tmp_path: Path) -> None:
     """300 GETATTRs of 100 files, each but the first sent as the answer before has come: of little weight, and not
     the verdict's."""
@@ -450,7 +441,6 @@ def test_one_caller_who_asks_one_after_the_other_is_told_of(tmp_path: Path) -> N
     assert report.figures.verdict.cause != "serial-calls"
 
 
-@needs_native
 def test_calls_in_series_have_a_line_in_the_brief_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Questions that are not repeated are no sign of noac."""
     for times, repeats in ((3, True), (1, False)):
@@ -462,7 +452,6 @@ def test_calls_in_series_have_a_line_in_the_brief_report(tmp_path: Path, capsys:
         assert ("noac or a short actimeo" in text) == repeats
 
 
-@needs_native
 @pytest.mark.parametrize("sides", [("server", "client"), ("server",), ("client",)])
 def test_repeated_questions_of_one_caller_are_in_the_brief_report_of_either_capture(
     capsys: pytest.CaptureFixture[str], sides: tuple[str, ...]
@@ -477,7 +466,6 @@ def test_repeated_questions_of_one_caller_are_in_the_brief_report_of_either_capt
     assert "869 of them repeat a question answered less than 3 s before: noac or a short actimeo" in text
 
 
-@needs_native
 def test_callers_side_by_side_have_no_such_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two at once, and one that thinks in between."""
     for number, other in enumerate((Listing(100, times=3, callers=2), Listing(100, times=3, pause_ms=5))):
@@ -486,7 +474,6 @@ def test_callers_side_by_side_have_no_such_line(tmp_path: Path, capsys: pytest.C
         assert "serial-calls" not in capsys.readouterr().out
 
 
-@needs_native
 @pytest.mark.parametrize("other", [Listing(300, callers=2), Listing(300, pause_ms=5), Listing(50)])
 def test_what_is_not_one_caller_in_series_is_not_told_of(tmp_path: Path, other: Listing) -> None:
     """Two at once, one that thinks in between, and one that asks for little."""

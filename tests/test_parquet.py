@@ -34,7 +34,6 @@ from nfslat.decode.tools import find_tools
 from nfslat.errors import InputError
 from nfslat.evidence.known import Known
 from nfslat.export.parquet import write_parquet
-from nfslat.kernels.compiled import is_built
 from nfslat.model.decoded import IS_KEPT, Decoded
 from nfslat.model.segments import Segments, Wanted
 from nfslat.model.tables import Loose
@@ -43,7 +42,6 @@ from nfslat.results import Side
 from nfslat.select import Filters
 
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
-pytestmark = pytest.mark.skipif(not is_built(), reason="the native decoder was not compiled")
 PAIRS = sorted({path.parent for path in SAMPLES})
 _BY_DAY = ("packet-loss", "session-slots")
 LAB = [  # what the samples have not: clocks that step, callbacks, names, reconnects, IPv6 in a foreign format

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scenario
-from captures import SHARED, needs_native
+from captures import SHARED
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,7 +82,6 @@ def _spans(trace: dict[str, Any], pid: int) -> list[dict[str, Any]]:
     return [event for event in trace["traceEvents"] if event["ph"] == "X" and event["pid"] == pid]
 
 
-@needs_native
 def test_spans_add_up_to_the_report(found: Analysis) -> None:
     """Client, network and server: as many spans as matched ops, and the sums of their lengths, to the ns."""
     trace = _trace(found)
@@ -105,7 +104,6 @@ def test_spans_add_up_to_the_report(found: Analysis) -> None:
         )
 
 
-@needs_native
 def test_spans_of_a_lane_nest(found: Analysis) -> None:
     """In each lane a span lies within another or beside it, never across its end: else viewers draw them wrong."""
     trace = _trace(found)
@@ -126,7 +124,6 @@ def test_spans_of_a_lane_nest(found: Analysis) -> None:
     assert set(lanes) <= named
 
 
-@needs_native
 def test_an_op_is_one_flow(found: Analysis) -> None:
     """Client, call, server, reply, and back at the client: five spans in order of time, with one number."""
     flows: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -142,14 +139,12 @@ def test_an_op_is_one_flow(found: Analysis) -> None:
         assert len({span["tid"] % 10_000_000 for span in spans}) == 1
 
 
-@needs_native
 def test_the_counters_reach_what_the_report_says(found: Analysis) -> None:
     """The most ops in flight at the client are those of the report."""
     counts = [e["args"]["ops"] for e in _trace(found)["traceEvents"] if e["ph"] == "C" and e["pid"] == 1]
     assert max(counts) == found.inflight.client.levels.max
 
 
-@needs_native
 @pytest.mark.parametrize("name", ["clock_unknown"])
 def test_without_clocks_only_the_client_is_drawn(name: str, tools: Tools, tmp_path: Path) -> None:
     """Where no offset explains the ops nothing is guessed, and a note says so."""
@@ -277,7 +272,6 @@ def perfetto() -> Iterator[Any]:
         server.shutdown()
 
 
-@needs_native
 def test_the_trace_processor_gives_the_same_means(perfetto: Any, tools: Tools, tmp_path: Path) -> None:
     """Loaded into Perfetto, a query on its tables gives the report's sums and counts, to the ns, and every flow."""
     folder = ROOT / "samples" / "server-threads"

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from captures import needs_native
 from hypothesis import given
 from hypothesis import strategies as st
 from queue_captures import write_captures
@@ -137,7 +136,6 @@ def _through_a_queue(traffic: Traffic, busy: float) -> Traffic:
     return replace(traffic, received_ns=received_ns)
 
 
-@needs_native
 def test_a_path_that_gets_longer_is_distance_and_a_queue_on_it_is_not(tmp_path: Path) -> None:
     """Each way 16 ms from the middle on: that phase has that distance, though the clocks know of a shorter one. Replies
     that queue on the way for as long are no distance."""
@@ -165,7 +163,6 @@ def test_a_path_that_gets_longer_is_distance_and_a_queue_on_it_is_not(tmp_path: 
     assert causes["queue"] != "net-delay"
 
 
-@needs_native
 @pytest.mark.parametrize("early_s", [0.8, 0.0])
 def test_a_stretch_that_begins_before_a_path_got_longer_has_not_its_distance(early_s: float, tmp_path: Path) -> None:
     """That every op pays it is not said where many of the first ones did not; a stretch that begins there has it."""
@@ -192,7 +189,6 @@ def test_threads_that_are_taken_away_are_named_with_their_time() -> None:
     assert sum(one.time_share for one in report.phases) == pytest.approx(1.0)
 
 
-@needs_native
 def test_the_cause_of_another_phase_is_named_too(tmp_path: Path) -> None:
     """3 threads under 20 workers on a disk of 20 ms, then 32: the disk has most of the time, and the calls that waited
     for a thread before are told, with their part of all the time."""
@@ -213,7 +209,6 @@ def test_the_cause_of_another_phase_is_named_too(tmp_path: Path) -> None:
     assert "share_slowest" not in threads.evidence or threads.evidence["share_slowest"] is None
 
 
-@needs_native
 @pytest.mark.parametrize("disks", [None, 2])
 def test_what_many_threads_did_before_says_nothing_of_the_few_that_are_left(tmp_path: Path, disks: int | None) -> None:
     """32 threads, on any number of disks, and then 2 on slow ones: the whole fits no number of threads of those that

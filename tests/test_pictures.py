@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from captures import SHARED, Decoder, needs_captures, needs_native
+from captures import SHARED, Decoder, needs_captures
 from hypothesis import given
 from hypothesis import strategies as st
 from scenario import FOLDER, MS, Scenario
@@ -204,10 +204,7 @@ def lab(decoder: Decoder) -> Callable[[str], Drawn]:
 _BY_DAY = ("d3_v3_loss1", "f_v41_session_slots2", "g_clock_step3s", "j_v3_partial_overlap", "n_v3_nfsd_restart")
 on_the_lab = pytest.mark.parametrize(
     "scenario",
-    [
-        pytest.param(one, marks=[needs_native, needs_captures, *([] if one in _BY_DAY else [pytest.mark.long])])
-        for one in _LAB
-    ],
+    [pytest.param(one, marks=[needs_captures, *([] if one in _BY_DAY else [pytest.mark.long])]) for one in _LAB],
 )
 
 
@@ -270,10 +267,10 @@ def test_in_flight_is_that_of_the_report(lab: Callable[[str], Drawn], scenario: 
 @pytest.mark.parametrize(
     ("scenario", "side", "limit"),
     [
-        pytest.param("b_v3_nfsd_threads2", "server", (2, "threads"), marks=[needs_native, needs_captures]),
-        pytest.param("c_v3_slots2", "client", (2, "slots"), marks=[needs_native, needs_captures]),
-        pytest.param("f_v41_session_slots2", "client", (2, "session slots"), marks=[needs_native, needs_captures]),
-        pytest.param("a_v3_baseline", "server", (None, None), marks=[needs_native, needs_captures]),
+        pytest.param("b_v3_nfsd_threads2", "server", (2, "threads"), marks=needs_captures),
+        pytest.param("c_v3_slots2", "client", (2, "slots"), marks=needs_captures),
+        pytest.param("f_v41_session_slots2", "client", (2, "session slots"), marks=needs_captures),
+        pytest.param("a_v3_baseline", "server", (None, None), marks=needs_captures),
     ],
 )
 def test_the_line_of_the_limit_is_what_the_lab_had_set(
@@ -284,7 +281,6 @@ def test_the_line_of_the_limit_is_what_the_lab_had_set(
     assert (drawn.limit, drawn.limit_of) == limit
 
 
-@needs_native
 @needs_captures
 def test_a_limit_that_half_of_the_ops_share_is_no_line(lab: Callable[[str], Drawn]) -> None:
     """What is drawn is of all ops of the client, so slots of one of its two mounts do not bound it."""
@@ -330,7 +326,6 @@ def test_data_and_losses_over_time_sum_to_what_was_counted(lab: Callable[[str], 
         assert sum(way.sent_again) <= sum(row.sent_again.packets for row in report.transport if row.way == name)
 
 
-@needs_native
 @needs_captures
 def test_a_lossy_path_shows_in_both_directions(lab: Callable[[str], Drawn]) -> None:
     """All packets that the report counts as sent again are in a bin."""
@@ -365,7 +360,6 @@ def test_the_envelope_holds_the_estimate(lab: Callable[[str], Drawn], scenario: 
             assert point.theta_ms <= point.most_ms + 1e-6
 
 
-@needs_native
 @needs_captures
 def test_the_estimate_follows_a_step(lab: Callable[[str], Drawn]) -> None:
     """In front of the step theta is what it was, behind it that and the jump."""
@@ -380,7 +374,6 @@ def test_the_estimate_follows_a_step(lab: Callable[[str], Drawn]) -> None:
 # ---- what happened, and one capture by itself ----
 
 
-@needs_native
 @needs_captures
 def test_a_host_that_stood_still_is_an_event(lab: Callable[[str], Drawn]) -> None:
     """The client was stopped once, for 1.2 s: that is on the axis, whose host it was, and when."""
@@ -412,7 +405,6 @@ def test_a_burst_of_losses_stands_out_and_a_steady_loss_does_not() -> None:
     assert list(bursts("server", quiet, bins)) == []
 
 
-@needs_native
 @needs_captures
 @pytest.mark.parametrize("side", ["server", "client"])
 def test_one_capture_has_its_latency_over_time(side: str) -> None:
@@ -482,7 +474,6 @@ def test_the_pieces_of_an_op_sum_to_it(lab: Callable[[str], Drawn], scenario: st
         assert waited <= (one.queue_ms or 0.0) + 1e-6
 
 
-@needs_native
 @needs_captures
 def test_an_op_without_a_connection_did_not_work_in_a_thread(lab: Callable[[str], Drawn]) -> None:
     """Calls that were under way when the server was started anew waited for the next connection: nearly all of their
@@ -493,7 +484,6 @@ def test_an_op_without_a_connection_did_not_work_in_a_thread(lab: Callable[[str]
         assert 3_000 < one.pieces[0].ms <= one.client_ms
 
 
-@needs_native
 @needs_captures
 def test_an_op_that_waited_for_a_thread_says_so_first(lab: Callable[[str], Drawn]) -> None:
     """With two threads nearly all of the slowest op's time is that wait, not the distance that TCP can tell of."""
@@ -525,7 +515,6 @@ def test_pieces_by_pencil() -> None:
     ]
 
 
-@needs_native
 @needs_captures
 def test_segments_that_were_sent_again_stand_in_the_timeline(lab: Callable[[str], Drawn]) -> None:
     """As many as the decoder saw, at the side that saw them, with the frame that the filter names."""
@@ -541,7 +530,6 @@ def test_segments_that_were_sent_again_stand_in_the_timeline(lab: Callable[[str]
     assert seen > 0
 
 
-@needs_native
 @pytest.mark.parametrize("scenario", [pytest.param("read_1m", marks=pytest.mark.long), "segment_lost"])
 def test_the_filters_find_all_packets_of_an_op(tmp_path: Path, tools: Tools, scenario: str) -> None:
     """tshark takes them as they are; they select each frame of the timeline, and all in between that belong to it."""
@@ -592,7 +580,6 @@ def _of_paths(paths: tuple[Path, Path], tools: Tools, scratch: Path, engine: str
 _ONE = "0 > 1.5 READ 7 0 8192\n5.5 < 7 reply 7\n"
 
 
-@needs_native
 def test_one_op_makes_pictures(tmp_path: Path, tools: Tools) -> None:
     """Seven bins of a millisecond: the op is in flight in all at the client, and for four of them at the server."""
     _, _, pictures = _made(tmp_path, tools, _ONE)
@@ -608,7 +595,6 @@ def test_one_op_makes_pictures(tmp_path: Path, tools: Tools) -> None:
     )
 
 
-@needs_native
 def test_ops_of_one_instant_share_a_bin(tmp_path: Path, tools: Tools) -> None:
     """Two calls that left in the same nanosecond, with their replies."""
     lines = "0 > 0 READ 7 0 8192\n0 > 0 READ 8 0 8192\n0 < 0 reply 7\n0 < 0 reply 8\n"
@@ -622,7 +608,6 @@ def test_ops_of_one_instant_share_a_bin(tmp_path: Path, tools: Tools) -> None:
     json.dumps(plain(report), allow_nan=False)
 
 
-@needs_native
 def test_datagrams_have_no_way(tmp_path: Path, tools: Tools) -> None:
     """Nothing counts what UDP sends, so that nothing is said of it; all else is there."""
     _, _, pictures = _made(tmp_path, tools, _ONE, udp=True)
@@ -640,7 +625,6 @@ def test_tshark_draws_what_it_knows(tmp_path: Path, tools: Tools) -> None:
     _valid(pictures)
 
 
-@needs_native
 def test_clocks_that_nothing_explains_leave_out_what_rests_on_them(tmp_path: Path, tools: Tools) -> None:
     """No theta, no one-way part and no bound; what the ops say is there, and so are response times."""
     paths = _scenario("clock_unknown").write(tmp_path)
@@ -654,7 +638,6 @@ def test_clocks_that_nothing_explains_leave_out_what_rests_on_them(tmp_path: Pat
         assert one.parts_ms["server"] is not None
 
 
-@needs_native
 def test_paths_and_their_absence_are_shown(tmp_path: Path, tools: Tools) -> None:
     """The path of an op's file, where it is known."""
     c, report, _ = _made(tmp_path, tools, _ONE + "10 > 11 READ 8 0 8192\n12 < 13 reply 8\n")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from captures import Decoder, needs_captures, needs_native
+from captures import Decoder, needs_captures
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -394,7 +394,6 @@ def _by_hand(c: Analysis, *names: str) -> dict[Any, list[int]]:
 
 
 @needs_captures
-@needs_native
 @pytest.mark.parametrize(
     "scenario", ["f_v3_nconnect4", "f_v41_session_slots2", "h_v3_metadata", "b4_v3_rpc_retransmit"]
 )
@@ -429,7 +428,6 @@ def test_figures_are_those_of_the_report(decoder: Decoder, scenario: str) -> Non
 
 
 @needs_captures
-@needs_native
 def test_connections_of_a_mount_with_four(decoder: Decoder) -> None:
     """nconnect=4: the ops of each connection are those that the table of matched ops has of it."""
     c = analyse(decoder.pair("f_v3_nconnect4"))
@@ -442,7 +440,6 @@ def test_connections_of_a_mount_with_four(decoder: Decoder) -> None:
 
 
 @needs_captures
-@needs_native
 def test_slots_of_a_session_with_two(decoder: Decoder) -> None:
     """The client was held to two slots: 0 and 1 have all ops but those that came before the session."""
     c = analyse(decoder.pair("f_v41_session_slots2"))
@@ -456,7 +453,6 @@ def test_slots_of_a_session_with_two(decoder: Decoder) -> None:
 
 
 @needs_captures
-@needs_native
 def test_sizes_of_small_files(decoder: Decoder) -> None:
     """Files of many sizes: each class has the READs and WRITEs of its sizes, and their bytes sum."""
     c = analyse(decoder.pair("h_v3_metadata"))
@@ -490,7 +486,6 @@ def test_the_names_of_groupings_are_the_same_everywhere() -> None:
     assert "interval" in {option for _, _, option, _, _ in EXAMPLES}
 
 
-@needs_native
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: f"{example[2]} {example[3]}")
 def test_examples_of_the_document_are_real(example: tuple[str, str, str, str, str]) -> None:
     """What the document shows below a command is what it prints."""

@@ -6,14 +6,12 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from captures import needs_native
 from queues import simulate
 from several_hosts import Talk, at_clients, at_servers
 
 from nfslat import api
 from nfslat.answer import model
 
-pytestmark = needs_native
 CLIENT, FIRST, SECOND = "10.1.0.9", "10.1.0.1", "10.1.0.2"
 
 

@@ -28,7 +28,7 @@ from typing import Any
 
 import pytest
 import wire
-from captures import SHARED, needs_captures, needs_native
+from captures import SHARED, needs_captures
 from scenario import FILES, Scenario
 from valid import validator
 
@@ -82,7 +82,6 @@ _LAB = SHARED / "lab"
 
 
 @needs_captures
-@needs_native
 @pytest.mark.parametrize(
     ("name", "added_ms"), [("d_v3_netdelay5", 5), ("g_clock_offset7s", 3), ("g_clock_drift5000ppm", 3)]
 )
@@ -105,7 +104,6 @@ def test_delays_of_the_lab(name: str, added_ms: int, capsys: pytest.CaptureFixtu
 
 
 @needs_captures
-@needs_native
 def test_the_step_of_the_lab(capsys: pytest.CaptureFixture[str]) -> None:
     """A real clock that was set while 8 jobs read and wrote: by how much, and which one, is found to within 0.3 ms."""
     report = _report(capsys, *(_LAB / "g_clock_step3s" / f"{side}.pcap.gz" for side in SIDES))

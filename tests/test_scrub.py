@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import wire
-from captures import SHARED, needs_native
+from captures import SHARED
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -219,7 +219,6 @@ def _pairs() -> list[object]:
     return found
 
 
-@needs_native
 @pytest.mark.parametrize("folder", _pairs())
 def test_extracted_packets_tell_nothing_and_are_measured_the_same(
     folder: Path, tools: Tools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from captures import needs_native
 from examples import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -72,7 +71,6 @@ def test_connections_in_one_table_come_apart_again(frames: list[list[int]]) -> N
     assert apart(joined([])) == []
 
 
-@needs_native
 @pytest.mark.parametrize("times", [1, 70, 130])
 def test_a_sample_is_the_one_that_the_decoder_keeps(times: int, tmp_path: Path) -> None:
     """Of a capture with few segments all of them, of one with more the same, to the row."""

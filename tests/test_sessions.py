@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from captures import SHARED, Decoder, needs_captures, needs_native
+from captures import SHARED, Decoder, needs_captures
 from hypothesis import given
 from hypothesis import strategies as st
 from wire_tables import Op, op, ops
@@ -206,7 +206,6 @@ _LAB = {
 
 
 @needs_captures
-@needs_native
 @pytest.mark.parametrize("name", _LAB)
 def test_sessions_of_the_lab(decoder: Decoder, name: str) -> None:
     """On real captures the negotiated slots, those used, and whether they are the limit are what the lab says."""

@@ -171,7 +171,7 @@ def test_without_root_one_line_says_which_packages(tmp_path: Path) -> None:
     commands = _apt({"cargo-web": "1.85.0"}) | {"apt-get": "exit 9", "id": "echo 1000"}
     said = _sourced(tmp_path, commands, "fill_native 2>&1")
     assert said == (
-        "nfslat: going on with tshark alone, without the fast decoder: no cargo is found. To get it: "
+        "nfslat: the decoder has to be compiled, and no cargo is found: "
         "sudo apt-get install cargo-web rustc-web gcc libc6-dev ca-certificates, and run again\n"
     )
 
@@ -210,14 +210,14 @@ esac"""
 
 @pytest.mark.parametrize(
     "arguments",
-    [["fleet", *PAIR], pytest.param(["transport", PAIR[1]], marks=pytest.mark.long), ["--engine", "native", *PAIR]],
-    ids=["fleet", "transport", "--engine native"],
+    [PAIR, *(pytest.param([name, *PAIR], marks=pytest.mark.long) for name in ("fleet", "transport", "live", "diff"))],
+    ids=["report", "fleet", "transport", "live", "diff"],
 )
-def test_what_needs_the_decoder_says_so_in_a_line(arguments: list[str]) -> None:
-    """Without the compiled decoder a command that needs it ends with status 2 and one line."""
+def test_without_the_compiled_decoder_a_line_says_how_to_get_it(arguments: list[str]) -> None:
+    """A module that is missing ends each command with status 3 and one line, and no traceback."""
     program = "import sys; sys.modules['nfslat._native'] = None; from nfslat.cli.main import main; sys.exit(main())"
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1), done.stderr
     assert "not compiled" in done.stderr
 
 

@@ -6,7 +6,6 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from captures import needs_native
 from queues import MS, simulate
 from several_hosts import Talk, at_clients, at_servers
 from windowed import windowed
@@ -18,7 +17,6 @@ from nfslat.host_pairs import apart
 from nfslat.report import markdown, text
 from nfslat.report.html import page
 
-pytestmark = needs_native
 CLIENT, OTHER = "10.1.0.9", "10.1.0.8"
 FEW_THREADS, HEALTHY, FEW_SLOTS = (f"10.1.0.{number}" for number in (1, 2, 3))
 

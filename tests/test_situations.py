@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from captures import needs_native
 from situations import SITUATIONS, Right, Situation
 from wire import write_pcap
 
 from nfslat import api
 from nfslat.errors import InputError
 
-pytestmark = needs_native
 CASES = [(one, sides, one.both if len(sides) == 2 else one.client) for one in SITUATIONS for sides in
          (("server", "client"), ("client",))]  # fmt: skip
 

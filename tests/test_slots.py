@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from captures import SHARED, Decoder, needs_captures, needs_native
+from captures import SHARED, Decoder, needs_captures
 from hypothesis import given
 from hypothesis import strategies as st
 from wire_tables import CONNECTIONS, WRITE, op, ops
@@ -295,7 +295,6 @@ _CLIENTS = sorted(SHARED.glob("lab/*/client.pcap*.gz"))
 
 
 @needs_captures
-@needs_native
 @pytest.mark.parametrize("path", _CLIENTS, ids=lambda path: path.parent.name)
 def test_slots_of_the_lab(decoder: Decoder, path: Any) -> None:
     """On real captures slots are found with their number where they hold the client, and nowhere else."""

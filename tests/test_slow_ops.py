@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import wire
-from captures import SHARED, needs_native
+from captures import SHARED
 from queue_captures import write_captures
 from queues import MS, US, Traffic
 from test_findings import STORAGE, UNKNOWN, row, server
@@ -326,7 +326,6 @@ def _findings(server_pcap: Path, client_pcap: Path) -> dict[str, Finding]:
     return {one.code: one for one in report.findings if one.layer == "server"}
 
 
-@needs_native
 @pytest.mark.parametrize("light_goes_on", [True, False])
 def test_stalls_of_a_made_server(tmp_path: Path, light_goes_on: bool) -> None:
     """Reads wait for half a second three times: storage where GETATTRs go on, the whole server where they wait, too."""
@@ -351,7 +350,6 @@ def test_stalls_of_a_made_server(tmp_path: Path, light_goes_on: bool) -> None:
     assert ("is stalled" in found[code].text) == (not light_goes_on)
 
 
-@needs_native
 @pytest.mark.parametrize(("stable", "code"), [(0, "server-queue-unknown"), (2, "server-storage")])
 def test_what_writes_ask_for_decides_whether_they_are_storages(tmp_path: Path, stable: int, code: str) -> None:
     """WRITEs that take 20 ms in the server, GETATTRs beside them none: FILE_SYNC waits for storage, UNSTABLE may be
@@ -367,7 +365,6 @@ def test_what_writes_ask_for_decides_whether_they_are_storages(tmp_path: Path, s
     assert list(_findings(server, client)) == [code]
 
 
-@needs_native
 @pytest.mark.skipif(not (SHARED / "lab2").is_dir(), reason="no captures at ../shared/lab2")
 @pytest.mark.parametrize(
     ("name", "code", "said"),

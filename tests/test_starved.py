@@ -7,14 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from captures import needs_native
 from queue_captures import write_captures
 from starved import Draw, lognormal, never, no_more_than, simulate, slices
 
 import nfslat
 from nfslat.answer.model import Verdict
-
-pytestmark = needs_native
 
 _MIXES = {
     "mostly reads": {"READ": 0.7, "WRITE": 0.2, "GETATTR": 0.1},

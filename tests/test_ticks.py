@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from captures import needs_native
 from coarse_stamps import read, ticking
 from hypothesis import given
 from hypothesis import strategies as st
@@ -115,8 +114,6 @@ def test_of_a_load_in_step_with_the_clock_nothing_is_known_to_less_than_a_tick()
 
 
 # --- Answers ----------------------------------------------------------------------------------------------------------
-
-pytestmark = needs_native
 
 
 def _exchange(ops: int = 1500, *, server_ms: float = 3.0, trip_ms: float = 0.2) -> Tcp:

@@ -9,13 +9,11 @@ from typing import Any
 
 import pytest
 import wire
-from captures import needs_native
 from hanging_nfs import ask
 from wire import write_pcap
 
 from nfslat.cli import main as cli
 
-pytestmark = needs_native
 SYN = 0x02
 
 

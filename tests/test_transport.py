@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import wire
 import wire_tables
-from captures import SHARED, Decoder, needs_captures, needs_native
+from captures import SHARED, Decoder, needs_captures
 
 from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
@@ -73,7 +73,6 @@ def _late(seen: list[wire.Seen], number: int, ms: float) -> list[wire.Seen]:
 # --- Made packets -----------------------------------------------------------------------------------------------------
 
 
-@needs_native
 def test_what_was_sent_twice_and_came_once_was_lost(tmp_path: Path) -> None:
     """A call lost between the capture points, and later data that arrived: lost, and late at the receiver."""
     tcp = _ops()
@@ -95,7 +94,6 @@ def test_what_was_sent_twice_and_came_once_was_lost(tmp_path: Path) -> None:
     assert (hits.call.tolist(), hits.reply.tolist()) == ([False, True, False], [False] * 3)
 
 
-@needs_native
 def test_a_loss_with_nothing_behind_it_is_lost_all_the_same(tmp_path: Path) -> None:
     """The last reply is lost: what comes in its place is new to the receiver, and only the sender shows the loss."""
     tcp = _ops()
@@ -110,7 +108,6 @@ def test_a_loss_with_nothing_behind_it_is_lost_all_the_same(tmp_path: Path) -> N
     assert (hits.call.any(), hits.reply.tolist()) == (False, [False, True])
 
 
-@needs_native
 def test_what_arrived_twice_was_sent_again_for_nothing(tmp_path: Path) -> None:
     """A retransmission whose first copy had arrived is no loss."""
     tcp = _ops()
@@ -126,7 +123,6 @@ def test_what_arrived_twice_was_sent_again_for_nothing(tmp_path: Path) -> None:
     assert hits.call.tolist() == [False, True]
 
 
-@needs_native
 def test_a_retransmission_that_is_lost_too(tmp_path: Path) -> None:
     """Each copy that did not arrive counts."""
     tcp = _ops()
@@ -138,7 +134,6 @@ def test_a_retransmission_that_is_lost_too(tmp_path: Path) -> None:
     assert _both(server, client)[0].lost_bytes == 2 * len(lost[0].data)
 
 
-@needs_native
 def test_segments_that_overtake_each_other_are_not_lost(tmp_path: Path) -> None:
     """Late at the receiver and sent once: overtaken on the way."""
     tcp = _ops()
@@ -155,7 +150,6 @@ def test_segments_that_overtake_each_other_are_not_lost(tmp_path: Path) -> None:
     assert [hits.reply.any(), hits.reply_overtaken.any()] == [False, False]
 
 
-@needs_native
 @pytest.mark.parametrize("both_came", [True, False])
 def test_segments_lost_follow_the_bytes(tmp_path: Path, both_came: bool) -> None:
     """Two segments that were sent again arrive as one packet (GRO): no byte is lost, and so no segment. Where the other
@@ -173,7 +167,6 @@ def test_segments_lost_follow_the_bytes(tmp_path: Path, both_came: bool) -> None
     assert (reply.surplus_bytes, reply.surplus_segments) == (0, 0)
 
 
-@needs_native
 def test_what_the_sender_lost_in_front_of_its_capture(tmp_path: Path) -> None:
     """Late at both ends: lost on the sending host, and no loss between the capture points."""
     tcp = _ops()
@@ -192,7 +185,6 @@ def test_what_the_sender_lost_in_front_of_its_capture(tmp_path: Path) -> None:
     assert hits.call.tolist() == [False, False, True], "retransmitted, although no capture shows it twice"
 
 
-@needs_native
 def test_more_copies_than_were_sent_are_said(tmp_path: Path) -> None:
     """The sender's capture has one of two copies: nothing is lost, and the surplus is not hidden in a negative loss."""
     tcp = _ops()
@@ -204,7 +196,6 @@ def test_more_copies_than_were_sent_are_said(tmp_path: Path) -> None:
     assert (found.lost_bytes, found.surplus_bytes) == (0, len(again.data))
 
 
-@needs_native
 def test_packets_that_the_network_doubles_are_no_retransmissions(tmp_path: Path) -> None:
     """The very packet twice, same IP identification: counted as a copy at the receiver, and nothing else."""
     tcp = _ops()
@@ -218,7 +209,6 @@ def test_packets_that_the_network_doubles_are_no_retransmissions(tmp_path: Path)
     assert (call.sent_again, call.arrived_again, call.lost_bytes) == (NOTHING, NOTHING, 0)
 
 
-@needs_native
 def test_what_a_capture_misses_is_no_loss(tmp_path: Path) -> None:
     """Data that the receiver acknowledged and its capture never saw were not lost on the way; the doubt is said."""
     tcp = _ops()
@@ -236,7 +226,6 @@ def test_what_a_capture_misses_is_no_loss(tmp_path: Path) -> None:
     assert reply.caveats == {Caveat.SENDER_DROPS}, "the same capture may have missed a retransmission"
 
 
-@needs_native
 @pytest.mark.parametrize("isn", [(1000, 5000), ((1 << 32) - 300, (1 << 32) - 900)], ids=["plain", "wraps"])
 def test_only_what_both_captures_know_of_is_compared(tmp_path: Path, isn: tuple[int, int]) -> None:
     """One capture begins later and the other ends earlier: retransmissions outside are neither lost nor spurious."""
@@ -259,7 +248,6 @@ def test_only_what_both_captures_know_of_is_compared(tmp_path: Path, isn: tuple[
     assert (reply.lost_bytes, reply.sent_again) == (0, NOTHING)
 
 
-@needs_native
 def test_numbers_that_were_rewritten_on_the_way(tmp_path: Path) -> None:
     """Where a firewall gives the bytes other sequence numbers all of both captures is compared, and that is said."""
     sides = []
@@ -275,7 +263,6 @@ def test_numbers_that_were_rewritten_on_the_way(tmp_path: Path) -> None:
     assert call.caveats == reply.caveats == {Caveat.OTHER_NUMBERS}
 
 
-@needs_native
 @pytest.mark.parametrize("nat", [None, {"10.0.0.1": "192.168.7.7"}], ids=["plain", "nat"])
 def test_directions_that_the_captures_number_differently(tmp_path: Path, nat: dict[str, str] | None) -> None:
     """The server's capture begins with a packet of the server's, the client's with one of the client's, NAT or not."""
@@ -295,7 +282,6 @@ def test_directions_that_the_captures_number_differently(tmp_path: Path, nat: di
     assert (call.arrived_late.packets, reply.arrived_late.packets) == (1, 0)
 
 
-@needs_native
 def test_a_connection_that_begins_anew_between_the_same_ports(tmp_path: Path) -> None:
     """Each reconnect is held against the same one of the other side, whichever of them the other capture has."""
     parts, lost = [], []
@@ -317,7 +303,6 @@ def test_a_connection_that_begins_anew_between_the_same_ports(tmp_path: Path) ->
     assert call.caveats == {Caveat.PARTIAL}
 
 
-@needs_native
 def test_a_connection_of_callbacks_has_the_same_two_ways(tmp_path: Path) -> None:
     """The server calls the client on a connection of its own: its calls are still what goes to the client."""
     tcp = wire.Tcp(client=("10.0.0.2", 800), server=("10.0.0.1", 4000))  # "<" and ">" as this connection sees it
@@ -333,7 +318,6 @@ def test_a_connection_of_callbacks_has_the_same_two_ways(tmp_path: Path) -> None
     assert (reply.sent_again.packets, reply.lost_bytes) == (1, len(calls[2][0].data))
 
 
-@needs_native
 def test_ipv6_captured_twice_is_no_loss(tmp_path: Path) -> None:
     """Without an IP identification a copy is told by what it says; of what is sent again the same way one can doubt."""
     tcp = wire.Tcp(client=("fd00::1", 700), server=("fd00::2", 2049))
@@ -349,7 +333,6 @@ def test_ipv6_captured_twice_is_no_loss(tmp_path: Path) -> None:
     assert (call.caveats, reply.caveats) == ({Caveat.COPIES_UNKNOWN}, frozenset())
 
 
-@needs_native
 def test_more_events_than_are_kept(tmp_path: Path) -> None:
     """Where events are missing the counters tell, without the segments and without regard to what is in common."""
     tcp = _ops()
@@ -364,7 +347,6 @@ def test_more_events_than_are_kept(tmp_path: Path) -> None:
     assert (call.lost_segments, call.caveats) == (None, {Caveat.EVENTS_DROPPED})
 
 
-@needs_native
 def test_what_the_other_engine_decoded_is_not_known(tmp_path: Path) -> None:
     """Without the tables of the native engine nothing is said, which is not the same as nothing lost."""
     tcp = _ops()
@@ -377,7 +359,6 @@ def test_what_the_other_engine_decoded_is_not_known(tmp_path: Path) -> None:
         assert hit(one, two, matched) is None
 
 
-@needs_native
 def test_udp_has_no_deliveries(tmp_path: Path) -> None:
     """UDP sends nothing again: there is nothing to say of its connections, and that much is known."""
     udp = wire.Udp()
@@ -418,7 +399,6 @@ def _sums(found: tuple[Delivery, ...], way: Way) -> tuple[int, int, int]:
     return tuple(sum(column) for column in zip(*amounts, strict=True))  # type: ignore[return-value,arg-type]
 
 
-@needs_native
 @needs_captures
 @pytest.mark.parametrize("name", LAB)
 def test_packets_that_the_network_doubled_are_told_from_those_captured_twice(decoder: Decoder, name: str) -> None:
@@ -433,7 +413,6 @@ def test_packets_that_the_network_doubled_are_told_from_those_captured_twice(dec
         assert doubled == 0
 
 
-@needs_native
 @needs_captures
 @pytest.mark.parametrize("name", LAB)
 def test_segments_sent_again_are_those_that_the_kernels_counted(decoder: Decoder, name: str) -> None:
@@ -449,7 +428,6 @@ def test_segments_sent_again_are_those_that_the_kernels_counted(decoder: Decoder
         assert counted == truth
 
 
-@needs_native
 @needs_captures
 @pytest.mark.parametrize("name", [name for name in LAB if not name.startswith(("d3_", "d4_"))])
 def test_nothing_is_lost_on_a_network_that_loses_nothing(decoder: Decoder, name: str) -> None:
@@ -462,7 +440,6 @@ def test_nothing_is_lost_on_a_network_that_loses_nothing(decoder: Decoder, name:
     assert any(one.caveats & drops for one in found) == (name == "j_v3_capture_drops")
 
 
-@needs_native
 @needs_captures
 @pytest.mark.parametrize(
     ("name", "call", "reply"),
@@ -490,7 +467,6 @@ def test_loss_on_a_network_that_loses(
     assert [hits.call_overtaken.any(), hits.reply_overtaken.any()] == [False, False]
 
 
-@needs_native
 @needs_captures
 def test_ops_that_loss_touched_are_all_named(tmp_path: Path) -> None:
     """On whole packets each byte that was sent again, or came late, is a byte of an op that is named."""
@@ -501,7 +477,6 @@ def test_ops_that_loss_touched_are_all_named(tmp_path: Path) -> None:
         assert d.resent_dropped == 0
 
 
-@needs_native
 @needs_captures
 def test_a_network_that_doubles_packets(decoder: Decoder) -> None:
     """netem's second copies are at the receiver only."""

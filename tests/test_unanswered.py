@@ -10,14 +10,12 @@ from typing import Any
 
 import pytest
 import wire
-from captures import needs_native
 from hanging_nfs import AT, END, others, sent_again, served
 from wire import write_pcap
 
 from nfslat import api
 from nfslat.cli import main as cli
 
-pytestmark = needs_native
 CODE = "calls-unanswered"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import wire
-from captures import SHARED, needs_native
+from captures import SHARED
 from hypothesis import given
 from hypothesis import strategies as st
 from test_native import _read
@@ -29,7 +29,6 @@ from nfslat.wire.unseen_counts import fit_all
 from nfslat.wire.unseen_fit import Rows, Waiting, fit
 from nfslat.wire.unseen_sizes import _around
 
-pytestmark = needs_native
 MOST = 60_000  # bytes of a packet that was put together
 STALLS = SHARED / "lab2" / "disk_stalls_full"
 

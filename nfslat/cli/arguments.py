@@ -73,7 +73,7 @@ def add_captures(parser: argparse.ArgumentParser, *, client_optional: bool) -> N
     parser.add_argument(
         "--engine",
         choices=("native", "tshark"),
-        help="what decodes the captures: nfslat's own decoder (default where it was compiled) or Wireshark's tshark",
+        help="what decodes the captures: nfslat's own decoder (default) or Wireshark's tshark",
     )
     parser.add_argument(
         "--no-swap", action="store_true", help="take the first capture for the server's, whatever the packets show"

@@ -18,7 +18,6 @@ from nfslat.cli.messages import say
 from nfslat.errors import InputError, PictureError, UsageError
 from nfslat.export.output import Kind, is_standard, output
 from nfslat.fleet.run.remote import is_url
-from nfslat.kernels.compiled import refuse_without
 
 if TYPE_CHECKING:
     from nfslat.fleet.model import Fleet
@@ -94,7 +93,6 @@ def inputs(options: argparse.Namespace) -> Sequence[str]:
 def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
     """The report; exit status 4 where a part of it could not be done, 1 where --fail-on names its outcome."""
     _check(options)
-    refuse_without("captures of a fleet are read by the native decoder")
     if options.show is not None:
         return _show(options, out, json_out, width=width, color=color)
     fleet = _fleet(options)

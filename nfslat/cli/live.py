@@ -144,10 +144,8 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
     live_hosts.refuse(options)
     if not live_hosts.are_hosts(options) and not options.captures:
         raise UsageError("live takes captures, SERVER and CLIENT, or one of either host; none given")
-    from nfslat.kernels.compiled import refuse_without
     from nfslat.live.turns import Turns
 
-    refuse_without("captures are read in stretches by the native decoder")
     clients = live_hosts.several(options)
     screen = _screen(options, out)
     asked = live_moments.asked(options)

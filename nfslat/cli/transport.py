@@ -108,10 +108,8 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
         raise UsageError(f"{len(options.captures)} captures: give one, or one from each end (a glob or list in quotes)")
     outputs.refuse(options, _OUTPUTS)
     # Here, not above: --help and usage errors need none of it.
-    from nfslat.tcp.reading import refuse_without_decoder  # noqa: PLC0415
     from nfslat.tcp.sections.all import markdown, render  # noqa: PLC0415
 
-    refuse_without_decoder()
     with outputs.opened(options, inputs(options), json_out, _OUTPUTS) as files:
         made = _made(options)
         # First of all: who reads it need not wait for pictures.
@@ -128,7 +126,7 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
 
 def _made(options: argparse.Namespace) -> Report:
     """The report on the captures."""
-    from nfslat.decode.native import NAME  # noqa: PLC0415  (absent where it was not compiled)
+    from nfslat.decode.native import NAME  # noqa: PLC0415  (as above)
     from nfslat.decode.workspace import open_workspace  # noqa: PLC0415
     from nfslat.evidence.read import read_sqlnet_trace  # noqa: PLC0415
     from nfslat.tcp import both, model, report  # noqa: PLC0415

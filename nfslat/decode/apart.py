@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nfslat import _native
 from nfslat.decode.capture import Source
 from nfslat.decode.merge import packets, without_messages
 from nfslat.decode.native import decoded, read
 from nfslat.decode.tools import Tools
+from nfslat.kernels.compiled import native as _native
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import RANK_ACTION, op_ranks
 from nfslat.model.tables import hosts as addresses

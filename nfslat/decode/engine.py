@@ -12,7 +12,6 @@ from nfslat.decode import bundle
 from nfslat.decode.capture import Source, expand, is_parquet, refuse_stored
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError
-from nfslat.kernels.compiled import is_built, refuse_without
 from nfslat.model.decoded import Decoded
 from nfslat.model.segments import Wanted
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from nfslat.decode.blocks import Blocks
 
 ENGINES = ("native", "tshark")
+DEFAULT = "native"
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,10 @@ def choose(
     segments: Wanted = Wanted.NONE,
     files: bool = True,
 ) -> Engine:
-    """The engine called `name`; None takes the native one where it is built. Either takes what was decoded before.
+    """The engine called `name`; None is the native one. Either takes what was decoded before.
 
     `rereads`: what comes in by standard input is wanted again later, so it is kept in `scratch`. `segments`: which of
-    TCP connections are wanted; tshark gives none. `files`: whether what replies say of files is. Raises ``UsageError``
-    where the native one is asked for and not there.
+    TCP connections are wanted; tshark gives none. `files`: whether what replies say of files is.
     """
     engine = _with_bundles(_decoder(name, tools, scratch, rereads=rereads, segments=segments, files=files), scratch)
     return _with_stored(engine, rereads=rereads, segments=segments)
@@ -58,7 +57,7 @@ def choose(
 def _decoder(
     name: str | None, tools: Callable[[], Tools], scratch: Path, *, rereads: bool, segments: Wanted, files: bool
 ) -> Engine:
-    if name == "tshark" or (name is None and not is_built()):
+    if (name or DEFAULT) == "tshark":
         from nfslat.decode.tshark import capinfos  # noqa: PLC0415  (late: the usual run does without)
         from nfslat.decode.tshark import engine as tshark  # noqa: PLC0415
 
@@ -69,9 +68,7 @@ def _decoder(
             unit=" packets",
             decode=lambda source, progress: (source, tshark.decode(source, tools(), progress)),
         )
-    if not is_built():
-        refuse_without("--engine native asks for the native decoder")
-    from nfslat.decode import blocks, native  # noqa: PLC0415  (absent where it was not compiled)
+    from nfslat.decode import blocks, native  # noqa: PLC0415  (late: what tshark reads does without)
 
     return Engine(
         tools=tools,

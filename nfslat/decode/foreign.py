@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-from nfslat import _native
 from nfslat.decode.capture import File
 from nfslat.decode.linktypes import link_name
 from nfslat.decode.texts import refuse_text
@@ -14,6 +13,7 @@ from nfslat.decode.tools import Tools
 from nfslat.decode.tshark.capinfos import inspect
 from nfslat.decode.tshark.exported import first_packets, ip_packets
 from nfslat.errors import InputError, ToolError
+from nfslat.kernels.compiled import native as _native
 
 _LOOKED_AT = 32  # packets, as `_native.peek` does
 

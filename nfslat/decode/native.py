@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from nfslat import _native
 from nfslat.confined import refuse_ended
 from nfslat.decode.capture import File, Runs, Source, expand, refuse_empty, refuse_stored, refuse_terminal, spool
 from nfslat.decode.linktypes import link_name
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError, ToolError
+from nfslat.kernels.compiled import native as _native
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import (
     Blocked,

@@ -13,6 +13,7 @@ from nfslat.decode.linktypes import link_name
 from nfslat.decode.tools import Tools
 from nfslat.decode.waiting import waiting_calls
 from nfslat.errors import InputError, ToolError
+from nfslat.kernels.compiled import native
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NFS, NULL, program_name
 
@@ -103,10 +104,8 @@ def _refuse_unreadable(source: Source) -> None:
     if not path.is_file():
         return
     try:
-        from nfslat import _native  # noqa: PLC0415  (absent where it was not compiled)
-
-        packets, rdma, rdma_nfs, tls = _native.unreadable(os.fspath(path))
-    except (ImportError, OSError, ValueError):
+        packets, rdma, rdma_nfs, tls = native.unreadable(os.fspath(path))
+    except (OSError, ValueError):
         return
     if rdma > _MANY * packets:
         what = "NFS over RDMA" if rdma_nfs else "RDMA"

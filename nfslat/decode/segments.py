@@ -9,7 +9,6 @@ import numpy as np
 
 from nfslat.decode.capture import Source
 from nfslat.decode.tools import Tools
-from nfslat.kernels.compiled import refuse_without
 from nfslat.model.segments import Segments, Talks, Wanted
 
 MOST_SAMPLED = 1 << 18  # segments of a sample
@@ -17,12 +16,8 @@ STRETCH_FRAMES = 1 << 12  # of which all or none are in it: what a segment answe
 
 
 def read_segments(source: Source, tools: Callable[[], Tools], progress: Callable[[int], None]) -> list[Segments]:
-    """The segments of each connection with RPC.
-
-    Raises ``InputError`` where they cannot be read again, ``UsageError`` without the compiled decoder.
-    """
-    refuse_without("tshark does not give the TCP time stamps of all packets; the native decoder does")
-    from nfslat.decode import blocks  # noqa: PLC0415  (absent where it was not compiled)
+    """The segments of each connection with RPC; raises ``InputError`` where they cannot be read again."""
+    from nfslat.decode import blocks  # noqa: PLC0415  (late: the usual run has them)
 
     return blocks.decode(source, tools, progress, segments=Wanted.ALL)[1].segments
 

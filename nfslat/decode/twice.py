@@ -19,11 +19,11 @@ from pathlib import Path
 
 import numpy as np
 
-from nfslat import _native
 from nfslat.decode.capture import Source
 from nfslat.decode.native import open_source
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError
+from nfslat.kernels.compiled import native as _native
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import I8, I64, U8, U32, U64, Bool, State, Table
 

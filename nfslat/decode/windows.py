@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nfslat import _native
 from nfslat.decode.capture import Source, refuse_stored
 from nfslat.decode.native import decoded, facts_of, readable, refused, was_read
 from nfslat.decode.tools import Tools
+from nfslat.kernels.compiled import native as _native
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import RANK_ACTION, op_ranks
 from nfslat.model.segments import Wanted

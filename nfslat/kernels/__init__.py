@@ -1,1 +1,1 @@
-"""Inner loops: compiled where nfslat._native is built, and the numpy twin of each beside it."""
+"""Inner loops over columns, compiled: what goes in and comes out, in numpy's arrays."""

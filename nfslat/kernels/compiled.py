@@ -1,29 +1,19 @@
-"""Was nfslat._native built? -> the module for the kernels and the decoder, else None; and what then cannot be done.
+"""nfslat._native, the compiled decoder and kernels -> the module; or why it is not there.
 
-Without it tshark decodes, and every kernel has a numpy twin that gives the same. Only what reads packets in ways that
-tshark has no output for needs it: `nfslat transport` and `nfslat fleet`.
+Whatever needs it imports it from here: a module that is missing, or of another commit, is then one line, no traceback.
 """
 
 from __future__ import annotations
 
-from nfslat.errors import UsageError
+from nfslat.errors import ToolError
+
+_HOW = "install Rust 1.85 or newer and run scripts/nfslat once, or take a wheel (docs/install.md)"
 
 try:
-    from nfslat import _native
-except ImportError:
-    native = None
-else:
-    native = _native if hasattr(_native, "spacings") else None  # else of another commit
+    from nfslat import _native as native
+except ImportError as problem:
+    raise ToolError(f"the decoder of nfslat was not compiled; {_HOW}") from problem
+if not hasattr(native, "spacings"):
+    raise ToolError(f"the decoder of nfslat is that of another version; {_HOW}")
 
-HOW = "install Rust 1.85 or newer and run scripts/nfslat once, or take a wheel (docs/install.md)"
-
-
-def is_built() -> bool:
-    """Is the compiled decoder there, and the kernels with it?"""
-    return native is not None
-
-
-def refuse_without(what: str) -> None:
-    """Raise ``UsageError`` where nothing was compiled; `what` says what is then not to be had."""
-    if not is_built():
-        raise UsageError(f"{what}, which was not compiled; {HOW}")
+__all__ = ["native"]

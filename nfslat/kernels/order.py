@@ -8,25 +8,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.kernels import compiled
+from nfslat.kernels.compiled import native
 from nfslat.model.blocks import filled, rank
 from nfslat.model.tables import F64, I32, I64
-
-_FEW_GROUPS = 1 << 15
 
 
 def argsort(values: I64) -> I64:
     """`np.argsort`, stable, and several times as fast where `values` are in no order, and within 2^32 of each other."""
-    if compiled.native is None:
-        return np.argsort(values, kind="stable")
-    return np.asarray(compiled.native.order(np.ascontiguousarray(values)))
+    return np.asarray(native.order(np.ascontiguousarray(values)))
 
 
 def ranks(numbers: I64, places: Sequence[int]) -> list[int]:
     """What stands at each of `places`, counted from 0, where `numbers`, in any order, are put in order."""
-    if compiled.native is None:
-        return list(np.partition(numbers, places)[list(places)].tolist())
-    return list(compiled.native.ranks(np.ascontiguousarray(numbers, dtype=np.int64), places))
+    return list(native.ranks(np.ascontiguousarray(numbers, dtype=np.int64), places))
 
 
 def ranked(numbers: I64, percent: int) -> int:
@@ -38,14 +32,7 @@ def spacings(values: I64, near: int, least: float) -> F64:
     """How far the neighbours of each of `values` are apart: from the one that stands `near` places below it, in order,
     to the one as far above, or from and to the ends; at least `least`. It is divided by the share of all values that
     lie between."""
-    if compiled.native is not None:
-        return np.asarray(compiled.native.spacings(np.ascontiguousarray(values), near, least))
-    rows = np.argsort(values, kind="stable")
-    ordered, at = values[rows].astype(np.float64), np.arange(len(rows))
-    below, above = np.maximum(at - near, 0), np.minimum(at + near, len(rows) - 1)
-    out = np.empty(len(rows))
-    out[rows] = np.maximum(ordered[above] - ordered[below], least) * len(rows) / (above - below)
-    return out
+    return np.asarray(native.spacings(np.ascontiguousarray(values), near, least))
 
 
 def side_by_side(rows: int, count: int, work: Callable[[slice], npt.NDArray[Any]]) -> tuple[I32, list[slice]]:
@@ -54,12 +41,8 @@ def side_by_side(rows: int, count: int, work: Callable[[slice], npt.NDArray[Any]
     `work` gives the groups, integers from 0 to `count` - 1, of a block of rows.
     """
     groups = filled(rows, np.int32, work)
-    if compiled.native is not None:
-        order, sizes = compiled.native.grouped(groups, count)
-        return order, _spans(sizes)
-    # numpy sorts 16 bits by counting.
-    numbers = groups.astype(np.int16) if count <= _FEW_GROUPS else groups
-    return np.argsort(numbers, kind="stable").astype(np.int32), _spans(np.bincount(groups, minlength=count))
+    order, sizes = native.grouped(groups, count)
+    return order, _spans(sizes)
 
 
 def _spans(sizes: I64) -> list[slice]:

@@ -5,26 +5,18 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Set
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nfslat.decode import native
 from nfslat.decode.capture import Source
 from nfslat.decode.linktypes import link_name
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError
-from nfslat.kernels.compiled import refuse_without
+from nfslat.kernels.compiled import native as _native
 from nfslat.model.tables import Connection
 from nfslat.tcp.mptcp import Signals, Subflow
 from nfslat.tcp.packets import Conversation, Kind, Packets, Trace, Way
-
-if TYPE_CHECKING:
-    from nfslat import _native
-
-
-def refuse_without_decoder() -> None:
-    """Raise ``UsageError`` where the native decoder was not compiled."""
-    refuse_without("packets of TCP conversations are read by the native decoder")
 
 
 def read_trace(
@@ -40,12 +32,8 @@ def read_trace(
     Conversations are numbered from 0 in the order of their first packets, among those of `ports`; `stream` leaves them
     all in the trace, and takes the packets of the others out. `tools` finds Wireshark's programs, which read formats
     that the decoder does not. `progress` is told how many more bytes were read, and may raise to end it.
-    Raises ``InputError`` where the capture cannot be read, or no packet is left; ``UsageError`` without the decoder.
+    Raises ``InputError`` where the capture cannot be read, or no packet is left.
     """
-    refuse_without_decoder()
-    from nfslat import _native  # noqa: PLC0415  (absent where it was not compiled)
-    from nfslat.decode import native  # noqa: PLC0415
-
     seen = 0
 
     def more(amount: int) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from browsers import TEXTS_CUT, chromium, needs_browser
-from captures import SAMPLES, SHARED, needs_native
+from captures import SAMPLES, SHARED
 
 if importlib.util.find_spec("playwright") is None:  # which takes a while to import
     pytest.skip("playwright is not installed", allow_module_level=True)
@@ -23,7 +23,7 @@ import nfslat
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
-pytestmark = [needs_browser, needs_native]
+pytestmark = needs_browser
 _LAB = ("g_clock_step3s", "h_v42_metadata")
 _PAIRS = {
     **{path.parent.name: path.parent for path in SAMPLES},

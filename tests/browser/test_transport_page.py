@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from browsers import TEXTS_CUT, chromium, needs_browser
-from captures import needs_native
 from drawn import capture, report_of, wan
 
 if importlib.util.find_spec("playwright") is None:  # which takes a while to import
@@ -23,7 +22,7 @@ from nfslat.tcp.page import render
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = [needs_browser, needs_native]
+pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")

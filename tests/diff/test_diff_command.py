@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from captures import needs_native
 from runs_by_hand import reported, run, single, wandering, write_csv
 from valid import validator
 
@@ -254,7 +253,6 @@ def test_a_folder_without_a_pair(tmp_path: Path) -> None:
         _run([str(tmp_path), str(tmp_path)])
 
 
-@needs_native
 def test_folders_with_captures() -> None:
     """The samples' network delay against loss: the network got faster, and its delay is gone."""
     status, text, found = _run([str(SAMPLES / "slow-network"), str(SAMPLES / "packet-loss")])
@@ -268,7 +266,6 @@ def test_folders_with_captures() -> None:
     assert sum(parts) == pytest.approx(found["mix"]["same_mix"]["difference"])
 
 
-@needs_native
 def test_one_pair_split_in_halves() -> None:
     """--split half compares a pair with itself, and finds nothing in a load that did not change."""
     folder = SAMPLES / "slow-network"

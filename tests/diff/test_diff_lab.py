@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 import pytest
-from captures import SHARED, Decoder, needs_captures, needs_native
+from captures import SHARED, Decoder, needs_captures
 from runs_by_hand import cut
 
 from nfslat.diff import compare, read, verdict
@@ -15,7 +15,7 @@ from nfslat.diff.read import of_correlation
 from nfslat.diff.runs import Run
 from nfslat.select import Filters
 
-pytestmark = [needs_captures, needs_native]
+pytestmark = needs_captures
 LAB = SHARED / "lab"
 # A warm-up, one pause, a restart, a clock that is set, lost packets, too few threads; these are compared below, too.
 _BY_DAY = """

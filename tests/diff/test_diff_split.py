@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from captures import SHARED, needs_native
+from captures import SHARED
 from queue_captures import write_captures
 from queues import GETATTR, MS, Traffic, one_after_another, simulate
 
@@ -17,7 +17,6 @@ from nfslat.diff.split import split
 from nfslat.model.units import NS_PER_S, utc
 from nfslat.select import Filters, Moment
 
-pytestmark = needs_native
 HALF = SHARED / "lab2" / "half_threads"
 _USUAL: dict[str, Any] = {
     "threads": 32, "workers": 16, "count": 2_400, "law": "exponential", "think_ns": 4 * MS,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from captures import SHARED, needs_captures, needs_native
+from captures import SHARED, needs_captures
 from drawn import capture, report_of, wan
 from timeline import Timeline
 from valid import validator
@@ -21,8 +21,6 @@ from nfslat.diff.tcp.model import Figure, TransportDiff
 from nfslat.diff.tcp.read import Run, from_captures, halves, is_report
 from nfslat.diff.tcp.sections import render
 from nfslat.tcp.packets import Trace
-
-pytestmark = needs_native
 
 _SCHEMA = validator(TransportDiff)
 

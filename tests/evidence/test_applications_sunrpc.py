@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from captures import SHARED, Decoder, needs_captures, needs_native
+from captures import SHARED, Decoder, needs_captures
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -224,7 +224,6 @@ def test_no_ops_and_no_rows_of_that_side() -> None:
 
 
 @needs_captures
-@needs_native
 @pytest.mark.parametrize("lab", ["b4_v3_rpc_retransmit", "c_v3_slots2", "n_v3_nfsd_restart"])
 @pytest.mark.parametrize("side", ["client", "server"])
 def test_every_op_of_a_real_capture_finds_its_own_line(decoder: Decoder, lab: str, side: str) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from captures import needs_native
 from queue_captures import write_captures
 from queues import MS, simulate
 
@@ -67,7 +66,6 @@ def test_an_idle_server_says_so() -> None:
         nfsd_status.parse(["1795531628.125\n"])
 
 
-@needs_native
 @pytest.mark.parametrize("turned", [False, True])
 def test_calls_of_captures_are_found(turned: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By their XIDs, whichever way their bytes are printed; the one that had held its thread longest is named."""

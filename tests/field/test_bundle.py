@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import wire
-from captures import needs_native
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -152,7 +151,6 @@ def test_other_commands_take_tars(
     assert "/tar-" not in text
 
 
-@needs_native
 def test_the_library_reads_packets_of_a_tar_again(tars: dict[str, Path], tmp_path: Path, tools: object) -> None:
     """What was unpacked is gone when the report is made; extracting unpacks it once more."""
     assert tools

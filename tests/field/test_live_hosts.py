@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from captures import needs_native
 from two_hosts import Hosts, add_admin, needs_hosts, nothing_stays, script, two_hosts, wait_until
 
 from nfslat.cli import main as cli
 from nfslat.field.link import SCRIPTS, _script
 
-pytestmark = [needs_hosts, needs_native]
+pytestmark = needs_hosts
 _WITHIN_S = 45.0
 _PIPE_BYTES = 1 << 16  # of Linux
 # It takes a whole processor, and says of 9 packets that 7 were dropped.

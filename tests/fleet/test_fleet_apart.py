@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import wire
 from apart_captures import any_fleet, cut, interleaved, many_pairs, records, tunnelled
-from captures import SAMPLES, WITH_NFS, Decoder, most_by_night, needs_native
+from captures import SAMPLES, WITH_NFS, Decoder, most_by_night
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,8 +28,6 @@ from nfslat.model.decoded import Decoded
 from nfslat.model.details import Details, Slots, no_details
 from nfslat.model.segments import Wanted
 from nfslat.model.tables import hosts
-
-pytestmark = needs_native
 
 
 def _no_tools() -> NoReturn:

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from apart_captures import any_fleet
-from captures import needs_native
 from fleet_captures import SERVER, acknowledged, at, talk
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +23,6 @@ from nfslat.fleet.run.inputs import expand
 from nfslat.fleet.run.points import Point
 from nfslat.fleet.run.server import ServerCapture
 
-pytestmark = needs_native
 A, B = "10.0.0.3", "10.0.0.4"
 
 

@@ -17,7 +17,6 @@ from typing import NoReturn
 from unittest import mock
 
 import pytest
-from captures import needs_native
 from fleet_made.captures import make
 from fleet_made.fleets import small_plan
 from fleet_runs import FleetRun, Ran, begin, captures, clients_of, figures, measured_of, workers_of
@@ -29,7 +28,7 @@ from nfslat.fleet.run import executor
 from nfslat.fleet.run.executor import WorkersGone
 from nfslat.fleet.run.finished import RunFolder
 
-pytestmark = [needs_native, pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are found in /proc")]
+pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are found in /proc")
 
 # Of a third of the time: what fails does so however much there is.
 _PLAN = replace(small_plan(1), seconds=4.0, busier_at_s=2.0)

@@ -19,7 +19,6 @@ from typing import Any
 
 import links
 import pytest
-from captures import needs_native
 from fleet_captures import at, rotated, talk
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,7 +32,6 @@ from nfslat.fleet.run.inputs import expand, merged
 from nfslat.fleet.run.points import find_points
 
 fsspec = pytest.importorskip("fsspec")
-pytestmark = needs_native
 A, B = "10.0.0.11", "10.0.0.12"
 
 

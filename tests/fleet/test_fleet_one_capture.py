@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from captures import needs_native
 from fleet_made.captures import make
 from fleet_made.fleets import FAR, small_plan
 from in_process import run_here
@@ -24,7 +23,6 @@ from nfslat.fleet.compare.summary import INFERRED, ClientSummary
 from nfslat.results import Correlation, Side
 from nfslat.select import Filters, client_ends
 
-pytestmark = needs_native
 _HALF = 6  # clients of the made fleet, every other one
 
 

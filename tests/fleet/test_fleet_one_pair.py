@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from apart_captures import cut, records
-from captures import SAMPLES, SHARED, needs_native
+from captures import SAMPLES, SHARED
 from one_pair import plain, through_fleet
 
-pytestmark = needs_native
 _FOLDERS = [path.parent for path in SAMPLES if path.name.startswith("server.")]
 _OF_LAB = "d4_v3_loss2_full f_v41_session_slots2 g_clock_step3s i_v3_any_sll2 i_v41_callback_recall n_v3_nfsd_restart"
 PAIRS = [

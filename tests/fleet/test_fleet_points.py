@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from captures import SHARED, needs_native
+from captures import SHARED
 from examples import examples
 from fleet_captures import SERVER, acknowledged, at, other_traffic, rotated, talk
 from hypothesis import given, settings
@@ -21,7 +21,6 @@ from nfslat.fleet.run.heads import Head, Pair, look
 from nfslat.fleet.run.inputs import Input, expand
 from nfslat.fleet.run.points import Points, assign, find_points
 
-pytestmark = needs_native
 SAMPLES = Path(__file__).parents[2] / "samples"
 LAB = sorted({path.parent for path in (SHARED / "lab").glob("*/server.pcap.gz")})
 _BY_DAY = ("d_v3_netdelay5", "i_v3_any_sll2", "i_v3_fmt_snoop")  # a path, every interface, a format of Wireshark's

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import dask_processes
 import pytest
-from captures import needs_native
 from dask_processes import Hosts, kill
 from distributed import LocalCluster
 from distributed.security import Security
@@ -28,7 +27,6 @@ from nfslat.cli import main as cli
 from nfslat.errors import InputError, UsageError
 from nfslat.fleet.run.cluster import connect, security_of
 
-pytestmark = needs_native
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
 # As the command, which gives up after less time without workers.
 _IMPATIENT = (

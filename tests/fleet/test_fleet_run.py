@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from captures import needs_native
 from fleet_made.fleets import small
 from in_process import workers_here
 
@@ -18,7 +17,6 @@ from nfslat.fleet.run.server import ServerCapture
 from nfslat.report import vega
 from nfslat.report.html import page as report_page
 
-pytestmark = needs_native
 _SLOTS, _SLOW = "few slots", "slow path"
 
 

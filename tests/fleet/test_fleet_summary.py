@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from captures import SAMPLES, needs_native
+from captures import SAMPLES
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +23,6 @@ from nfslat.model.protocol import DATA_OPS
 from nfslat.results import Analysis
 from nfslat.tally.sketch import RELATIVE_ERROR, Sketch
 
-pytestmark = needs_native
 NAMES = ("client-slots", "packet-loss", "server-threads", "session-slots", "slow-network")
 Both = tuple[Analysis, model.Report, ClientSummary]
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from captures import needs_native
 from in_process import run_here
 
 from nfslat.cli import main as cli
@@ -22,8 +21,6 @@ from nfslat.fleet.run.finished import RunFolder
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
 PAIR = [SAMPLE / f"{side}.pcap.gz" for side in ("server", "client")]
-
-pytestmark = needs_native
 
 
 def test_nothing_listens(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from captures import needs_native
 from examples import examples
 from fleet_made.captures import make
 from fleet_made.fleets import FAR, FEW_SLOTS, small, small_plan
@@ -29,7 +28,6 @@ import nfslat
 from nfslat.kernels.dispatch import Work, starts
 
 needs_tshark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not here")
-pytestmark = needs_native
 
 
 @pytest.fixture(scope="module")

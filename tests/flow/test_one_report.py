@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 import wire
-from captures import SHARED, needs_captures, needs_native
+from captures import SHARED, needs_captures
 from hanging_nfs import others, sent_again
 from queue_captures import write_captures
 from queues import one_after_another, simulate
@@ -29,7 +29,6 @@ from nfslat.flow import run
 from nfslat.select import make_filters
 from nfslat.tally.sketch import RELATIVE_ERROR
 
-pytestmark = needs_native
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
 SERVER, CLIENT = (SAMPLE / f"{side}.pcap.gz" for side in ("server", "client"))
 # Ops that a capture lacks, losses, a reconnect, sessions, a stall, captures that began and ended at other times.

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from captures import SHARED, needs_captures, needs_native
+from captures import SHARED, needs_captures
 from windowed import windowed
 
 from nfslat import api
@@ -22,7 +22,6 @@ from nfslat.flow import run
 from nfslat.report import markdown
 from nfslat.report.html import page
 
-pytestmark = needs_native
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
 SERVER, CLIENT = (SAMPLE / f"{side}.pcap.gz" for side in ("server", "client"))
 # What rests on a window's own clock, path and queue, or on names that other windows tell.

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from captures import SHARED, needs_captures, needs_native
+from captures import SHARED, needs_captures
 from hypothesis import given
 from hypothesis import strategies as st
 from laboratory import calibration, judge, judged
@@ -100,7 +100,6 @@ def test_what_chance_allows_holds_the_share(count: int, data: st.DataObject) -> 
 
 
 @needs_captures
-@needs_native
 @pytest.mark.skipif(not (SHARED / "lab2").exists(), reason="no captures at ../shared/lab2")
 @pytest.mark.parametrize(
     "names",

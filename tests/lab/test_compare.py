@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from captures import needs_native
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,7 +56,6 @@ def found() -> compared.Comparison:  # type: ignore[name-defined]
     return compare.examine(_DATA)
 
 
-@needs_native
 def test_every_op_is_joined_or_counted(found: compared.Comparison) -> None:  # type: ignore[name-defined]
     """Both sides; the reasons add up to the ops, and nearly all ops have their RPC."""
     assert [one.side for one in found.coverage] == ["client", "server"]
@@ -69,7 +67,6 @@ def test_every_op_is_joined_or_counted(found: compared.Comparison) -> None:  # t
     assert found.notes == ()
 
 
-@needs_native
 def test_nfslat_agrees_with_the_kernel(found: compared.Comparison) -> None:  # type: ignore[name-defined]
     """Server times to 0.1 ms, an inferred wait for a thread of tens of ms to 1 ms, for nearly all RPCs."""
     rows = {row.name: row for row in found.rows}
@@ -85,7 +82,6 @@ def test_nfslat_agrees_with_the_kernel(found: compared.Comparison) -> None:  # t
     assert rows["unsent + first byte - rtt"].within_1ms > 0.9
 
 
-@needs_native
 def test_a_row_is_the_difference_of_its_sums(found: compared.Comparison) -> None:  # type: ignore[name-defined]
     """The mean of the differences is the difference of the means; percentiles are in order."""
     for row in found.rows:
@@ -105,7 +101,6 @@ def test_a_row_of_any_times(pairs: list[tuple[int, int]]) -> None:
     assert row.within_1ms == sum(abs(one) <= _MS for one in apart) / len(apart)
 
 
-@needs_native
 def test_rpcs_that_are_not_in_the_trace_are_counted(bent: Bend) -> None:
     """A trace without every fourth answer: those ops are missing, and the others are compared as before."""
     seen = 0
@@ -120,7 +115,6 @@ def test_rpcs_that_are_not_in_the_trace_are_counted(bent: Bend) -> None:
     assert server.joined + server.missing + server.outside == server.ops
 
 
-@needs_native
 def test_a_trace_that_begins_late_is_told_from_a_hole(bent: Bend) -> None:
     """What was pushed out of the buffer is outside the trace's time."""
     with gzip.open(_DATA / "client.trace.gz", "rt") as whole:
@@ -149,7 +143,6 @@ def _retimed(change: Callable[[int], int]) -> Callable[[str], str]:
     return line_of
 
 
-@needs_native
 @pytest.mark.parametrize("side", ["server", "client"])
 def test_a_trace_on_another_clock_is_put_on_the_captures(
     bent: Bend,
@@ -164,7 +157,6 @@ def test_a_trace_on_another_clock_is_put_on_the_captures(
     assert [note.startswith(f"the {side}'s trace is not on") for note in one.notes] == [True]
 
 
-@needs_native
 @pytest.mark.parametrize("side", ["server", "client"])
 def test_clocks_that_run_apart_are_not_put_together(bent: Bend, side: str) -> None:
     """A trace clock that is 1 % fast: durations are compared, instants not, and a note says which clock to take."""
@@ -175,7 +167,6 @@ def test_clocks_that_run_apart_are_not_put_together(bent: Bend, side: str) -> No
     assert any("run apart" in note and "trace_clock tai" in note for note in one.notes)
 
 
-@needs_native
 def test_a_trace_of_other_rpcs(bent: Bend) -> None:
     """Nothing is joined and nothing compared; all ops are counted, and there is no traceback."""
     folder = bent("client", lambda line: re.sub("xid=0x(....)", "xid=0x0000", line))
@@ -186,7 +177,6 @@ def test_a_trace_of_other_rpcs(bent: Bend) -> None:
     assert "nothing could be compared" in compare.text([one])
 
 
-@needs_native
 def test_without_dequeue_the_wait_is_not_known(bent: Bend) -> None:
     """A note says so."""
     one = compare.examine(bent("server", lambda line: "" if "svc_xprt_dequeue" in line else line))
@@ -194,7 +184,6 @@ def test_without_dequeue_the_wait_is_not_known(bent: Bend) -> None:
     assert any("svc_xprt_dequeue" in note for note in one.notes)
 
 
-@needs_native
 def test_one_trace_is_enough(tmp_path: Path) -> None:
     """The other side is left out, which a note says."""
     folder = shutil.copytree(_DATA, tmp_path / "one")
@@ -204,7 +193,6 @@ def test_one_trace_is_enough(tmp_path: Path) -> None:
     assert one.notes == ("no client.trace.gz: nothing of the client is compared",)
 
 
-@needs_native
 def test_captures_the_wrong_way_round_are_refused(tmp_path: Path) -> None:
     """Else each side would be held against the other's kernel."""
     folder = shutil.copytree(_DATA, tmp_path / "turned")
@@ -214,7 +202,6 @@ def test_captures_the_wrong_way_round_are_refused(tmp_path: Path) -> None:
         compare.compare(folder)
 
 
-@needs_native
 @pytest.mark.parametrize("content", [b"", b"\x1f\x8b\x08", b"no trace\n"])
 def test_a_broken_trace_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes) -> None:
     """No traceback, and the file's name."""
@@ -236,7 +223,6 @@ def test_a_folder_that_is_no_result(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "scripts/lab" in capsys.readouterr().err
 
 
-@needs_native
 def test_the_command_prints_a_table_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A folder of results is taken as all that have traces; the JSON has what the table has, and all of it twice is
     the same."""
@@ -252,7 +238,6 @@ def test_the_command_prints_a_table_and_json(tmp_path: Path, capsys: pytest.Capt
     assert json.loads(capsys.readouterr().out) == read
 
 
-@needs_native
 def test_all_folders_together(found: compared.Comparison) -> None:  # type: ignore[name-defined]
     """The same run twice: twice the RPCs and the sums, and the same figures."""
     for one, both in zip(found.rows, compared.pooled([found, found]), strict=True):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from captures import SHARED, needs_captures, needs_native
+from captures import SHARED, needs_captures
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,7 +59,6 @@ _THREADS = {"layer": "server", "cause": ["server-threads"], "findings": ["server
 
 
 @needs_captures
-@needs_native
 def test_what_is_right(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     """Both answers as expected, each figure as measured: status 0, on lines of 100 columns."""
     results = make("b_v3_nfsd_threads2", "threads", lambda truth: truth.update(expect=_THREADS))
@@ -74,7 +73,6 @@ def test_what_is_right(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @needs_captures
-@needs_native
 def test_what_is_wrong_says_why(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     """Another cause, another number and a finding that is not there are three lines, and what was said is one."""
     wanted = {**_THREADS, "cause": "net-delay", "threads": 3, "findings": "net-loss", "absent": ["server-threads"]}
@@ -94,7 +92,6 @@ def test_what_is_wrong_says_why(make: Make, capsys: pytest.CaptureFixture[str]) 
 
 
 @needs_captures
-@needs_native
 def test_packets_alone_may_be_expected_to_say_less(make: Make) -> None:
     """What [expect.packets] names is instead of what [expect] names, and the rest of [expect] holds for both."""
     wanted = {"layer": "client", "cause": "client-slots", "slots": 2, "absent": "server-threads"}
@@ -109,7 +106,6 @@ def test_packets_alone_may_be_expected_to_say_less(make: Make) -> None:
 
 
 @needs_captures
-@needs_native
 def test_a_figure_that_is_off_is_no_wrong_answer(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     """The kernel's round trip is doubled in the truth: the answers stay right, the figures are off, the status is 1;
     where the scenario says that they are not measured nothing is."""
@@ -150,7 +146,6 @@ def _quick_kernel(truth: dict[str, Any]) -> None:
 
 
 @needs_captures
-@needs_native
 @pytest.mark.parametrize(
     ("source", "change", "off"),
     [
@@ -191,7 +186,6 @@ _UNKNOWN = {
 
 
 @needs_captures
-@needs_native
 @pytest.mark.parametrize(
     "names", [("a_v3_baseline", "d3_v3_loss1", "g_clock_step3s"), pytest.param((), marks=pytest.mark.long)]
 )
@@ -209,7 +203,6 @@ def test_means_with_ops_that_are_not_shown_hold_what_the_kernel_counts(names: tu
 
 
 @needs_captures
-@needs_native
 def test_all_is_counted(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Right, wrong and not judged sum to two answers a pair, whatever a folder lacks; nothing ends in a traceback."""
     make("h_v3_metadata", "no_application")
@@ -248,7 +241,6 @@ def test_all_is_counted(make: Make, tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @needs_captures
-@needs_native
 def test_a_second_client_is_a_pair_of_its_own(make: Make) -> None:
     """client2 is judged by the table of its name, with its own load; without a table it is not judged."""
 
@@ -270,7 +262,6 @@ def test_a_second_client_is_a_pair_of_its_own(make: Make) -> None:
 
 
 @needs_captures
-@needs_native
 @pytest.mark.parametrize("name", ["a_v3_baseline", "c2_v3_slots2_fast", "g_clock_step3s", "n_v3_nfsd_restart"])
 def test_runs_without_a_table_are_judged_by_their_cause(name: str) -> None:
     """The first lab's runs have no [expect]: what is right follows from what was injected, and nfslat is."""
@@ -307,7 +298,6 @@ def test_a_cause_of_which_nothing_is_known_is_not_judged(cause: dict[str, Any]) 
 
 
 @needs_captures
-@needs_native
 def test_json_and_markdown(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     """The same counts in both; to standard output one of them at a time."""
     results = make("b_v3_nfsd_threads2", "threads", lambda truth: truth.update(expect=_THREADS))

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from captures import needs_native
 from hypothesis import given
 from hypothesis import strategies as st
 from laboratory import causes, expected, host, judge, run, scenario, truth
@@ -181,7 +180,6 @@ def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
-@needs_native
 def test_real_kernels_are_judged_right(short_run: Path, tmp_path: Path) -> None:
     """Two threads, two slots: what was injected into real kernels is what nfslat finds."""
     assert judge.main([str(short_run), "--json", str(tmp_path / "judged.json")]) in (0, 1)

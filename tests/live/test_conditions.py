@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from captures import needs_native
 from hypothesis import given
 from hypothesis import strategies as st
 from live_captures import pairs_of
@@ -79,7 +78,6 @@ def _sample() -> Stretch:
     return Stretch(pair, row_of(pair, report), report, c)
 
 
-@needs_native
 def test_what_a_stretch_shows() -> None:
     """Each figure that can be named is that of the report on it: just above it holds, just below it does not."""
     one = _sample()

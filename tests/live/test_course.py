@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from captures import SHARED, needs_captures, needs_native
+from captures import SHARED, needs_captures
 from simulated import Simulated
 from spliced import spliced
 from windowed import windowed
@@ -27,7 +27,6 @@ from nfslat.live.rows import Row
 from nfslat.live.watch import OnPackets, Stretch, Watched
 from nfslat.model.units import NS_PER_S
 
-pytestmark = needs_native
 _HEALTHY = "lab/a_v3_baseline"
 _CAUSES = [
     ("lab/b_v3_nfsd_threads2", "server-threads"),

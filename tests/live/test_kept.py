@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from captures import SHARED, needs_captures, needs_native
+from captures import SHARED, needs_captures
 
 from nfslat import api
 from nfslat.answer import model
@@ -28,7 +28,6 @@ from nfslat.live.commands import Command
 from nfslat.live.watch import Watch
 from nfslat.model.units import NS_PER_S, iso
 
-pytestmark = needs_native
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
 SERVER, CLIENT = (str(SAMPLE / f"{side}.pcap.gz") for side in ("server", "client"))
 _EVER_NS = 1 << 60

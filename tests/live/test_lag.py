@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 import pytest
-from captures import needs_native
 from live_captures import pairs_of
 
 from nfslat.cli.main import main
@@ -44,7 +43,6 @@ def test_a_clock_that_is_set_is_no_lag() -> None:
     assert _lags((10, 13), (3620, 23), (3630, 34), (40, 44), (50, 55)) == [0, 0, 1, 0, 1]
 
 
-@needs_native
 @pytest.mark.parametrize(("lag_s", "is_said"), [(None, False), (1.9, False), (4.9, False), (7.2, True)])
 def test_it_is_said_when_the_next_stretch_is_over(lag_s: float | None, *, is_said: bool) -> None:
     """And not for a host without traffic, which is waited for."""
@@ -54,7 +52,6 @@ def test_it_is_said_when_the_next_stretch_is_over(lag_s: float | None, *, is_sai
     assert said == (["    7 s behind: packets come late, or are more than nfslat can judge in time"] if is_said else [])
 
 
-@needs_native
 def test_files_are_not_behind(tmp_path: Path) -> None:
     """The rows of files say so."""
     out = tmp_path / "rows.jsonl"

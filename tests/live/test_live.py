@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from captures import SHARED, needs_captures, needs_native
+from captures import SHARED, needs_captures
 from live_captures import pairs_of
 
 from nfslat import api
@@ -33,7 +33,6 @@ from nfslat.live.text import Lines
 from nfslat.live.watch import Stretch, report_of
 from nfslat.select import Filters, select
 
-pytestmark = needs_native
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
 SERVER, CLIENT = (SAMPLE / f"{side}.pcap.gz" for side in ("server", "client"))
 

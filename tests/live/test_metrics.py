@@ -10,7 +10,6 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from captures import needs_native
 from live_captures import pairs_of
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -19,7 +18,6 @@ from nfslat.cli.main import main
 from nfslat.live.metrics import Metrics
 from nfslat.live.rows import row_of
 
-pytestmark = needs_native
 ROOT = Path(__file__).parents[2]
 SERVER, CLIENT = (ROOT / "samples" / "server-threads" / f"{side}.pcap.gz" for side in ("server", "client"))
 

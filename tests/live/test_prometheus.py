@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from captures import needs_native
 
 from nfslat.cli.main import main
 
 pytestmark = [
-    needs_native,
     pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed (package prometheus)"),
 ]
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from captures import needs_native
 from live_captures import pairs_of
 from textual.pilot import Pilot
 from textual.widgets import Static
@@ -26,7 +25,6 @@ from nfslat.live.rows import row_of
 from nfslat.live.screen import Layers, Screen, slowest_of
 from nfslat.live.watch import Stretch, report_of
 
-pytestmark = needs_native
 ROOT = Path(__file__).parents[2]
 SERVER, CLIENT = (ROOT / "samples" / "server-threads" / f"{side}.pcap.gz" for side in ("server", "client"))
 

@@ -9,7 +9,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from captures import needs_native
 
 from nfslat.cli.main import main
 
@@ -44,7 +43,6 @@ def test_systemd_takes_it(tmp_path: Path) -> None:
     assert float(level[1]) < _MOST_EXPOSED
 
 
-@needs_native
 def test_nfslat_takes_its_options(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from captures import needs_native
 from live_captures import pairs_of
 from prometheus_client.parser import text_string_to_metric_families
 from queues import MS, simulate
@@ -27,7 +26,6 @@ from nfslat.live.text import words_of
 from nfslat.live.together import Together, whole_of
 from nfslat.live.turns import Over, Turns
 
-pytestmark = needs_native
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "samples" / "server-threads"
 WELL, FAR = "well.pcap", "far.pcap"

@@ -8,13 +8,10 @@ from typing import Any
 
 import pytest
 import wire
-from captures import needs_native
 from hanging_nfs import ask, served
 from wire import write_pcap
 
 from nfslat.cli import main as cli
-
-pytestmark = needs_native
 
 
 def _watched(path: Path, flow: wire.Tcp, sides: tuple[str, ...], out: Path) -> list[dict[str, Any]]:

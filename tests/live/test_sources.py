@@ -19,7 +19,6 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from captures import needs_native
 from live_captures import pairs_of
 
 from nfslat.cli.main import main
@@ -267,7 +266,6 @@ def test_what_cannot_grow_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert main(["live", *words]) == 2
 
 
-@needs_native
 def test_live_follows_sets(tmp_path: Path) -> None:
     """The rows of sets that are written meanwhile are those of the whole captures, until Ctrl-C."""
     for side, data in (("server", SERVER), ("client", CLIENT)):
@@ -296,7 +294,6 @@ def test_live_follows_sets(tmp_path: Path) -> None:
     assert [row | {"lag_s": 0} for row in rows] == [row | {"lag_s": 0} for row in of_whole]
 
 
-@needs_native
 def test_a_set_that_is_damaged_ends_both(tmp_path: Path) -> None:
     """Though nothing is wrong with the other one, which would go on for ever; the line says which."""
     (tmp_path / "s.pcap").write_bytes(_piece(SERVER, 0, 300) + b"\xff" * 64)
@@ -332,7 +329,6 @@ def _fault(begin_s: float, later_s: float = 0.0) -> Stretch:
     return Stretch(pair, row, None, None)
 
 
-@needs_native
 def test_of_a_gap_no_cause_is_made(feed: Feed) -> None:
     """Stretches that a gap touches, on the clock of the capture that has it, and two seconds after it, are not judged;
     one that goes on touches all that follow."""
@@ -349,7 +345,6 @@ def test_of_a_gap_no_cause_is_made(feed: Feed) -> None:
     assert "nfs1 (server): the connection was lost. Nothing is judged." in " ".join(" ".join(lines).split())
 
 
-@needs_native
 def test_dropped_packets_are_those_since_the_row_before(feed: Feed) -> None:
     """They are a line below their row; where no host is asked nothing is known of them."""
     view = View({"server": feed}, feed.paths)
@@ -363,7 +358,6 @@ def test_dropped_packets_are_those_since_the_row_before(feed: Feed) -> None:
     assert len(said) == 2
 
 
-@needs_native
 @pytest.mark.parametrize(
     ("came", "dropped", "outcome", "expected"),
     [

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from captures import SHARED, needs_captures, needs_native
+from captures import SHARED, needs_captures
 from live_captures import windows_of
 
 from nfslat.decode import blocks, native
@@ -20,7 +20,6 @@ from nfslat.errors import InputError
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import Table
 
-pytestmark = needs_native
 SAMPLES = Path(__file__).parents[2] / "samples"
 CAPTURES = sorted(SAMPLES.glob("*/*.pcap.gz"))
 # RPC retransmissions, losses, a stall, a reconnect, sessions, a grace period, a clock that is set.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from captures import Decoder, needs_native
+from captures import Decoder
 from told import shown
 from wire import (
     MOUNT,
@@ -31,8 +31,6 @@ from nfslat.decode.engine import choose
 from nfslat.names.paths import Paths, paths_of_side
 from nfslat.pipeline import inspect
 from nfslat.select import Filters
-
-pytestmark = needs_native
 
 NO_ATTRIBUTES = _ints(0)
 PUTROOTFH, PUTROOTFH_OK, GETFH = _ints(24), _ints(24, 0), _ints(10)

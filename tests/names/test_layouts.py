@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from captures import SHARED, Decoder, needs_captures, needs_native
+from captures import SHARED, Decoder, needs_captures
 from told import Story, shown
 from wire import (
     V4_PUTFH_OK,
@@ -206,7 +206,6 @@ def _pnfs(kind: int) -> _Talk:
     return talk
 
 
-@needs_native
 @pytest.mark.parametrize("kind", [1, 4], ids=["files", "flexible"])
 def test_captures_of_both_layouts(kind: int, decoder: Decoder, tmp_path: Path) -> None:
     """From the bytes to the path, alone and of two captures; tshark sees the same handles in the LAYOUTGET."""
@@ -226,7 +225,6 @@ def test_captures_of_both_layouts(kind: int, decoder: Decoder, tmp_path: Path) -
     assert done.stdout.strip().replace(":", "").split(",") == [handle.hex() for handle in HANDLES]
 
 
-@needs_native
 def test_a_cut_layout_names_what_was_captured(decoder: Decoder, tmp_path: Path) -> None:
     """With a short snaplen the handles in front of the end are known, the others are not."""
     talk = _pnfs(1)
@@ -243,7 +241,6 @@ def test_a_cut_layout_names_what_was_captured(decoder: Decoder, tmp_path: Path) 
 
 
 @needs_captures
-@needs_native
 def test_a_real_data_server(decoder: Decoder) -> None:
     """The one WRITE of a public capture goes to a data server by a handle that only its LAYOUTGET shows."""
     side = decoder.side("native", next((SHARED / "corpus").glob("linux-nfs__96399c74__*")))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from captures import SHARED, Decoder, needs_captures, needs_native
+from captures import SHARED, Decoder, needs_captures
 from told import renamed_to, shown
 from wire import NFS, Tcp, _ints, _opaque, call, read, read3, reply, write_pcap
 
@@ -21,7 +21,6 @@ from nfslat.results import Correlation
 from nfslat.select import Filters, op_labels
 from nfslat.tally.captures import CaptureTally
 
-pytestmark = needs_native
 ROOT, DIRECTORY = bytes(28) + b"root", bytes(28) + b"dire"
 NAMES = {
     b"utf8": ("日本語の表.dbf".encode(), None, "日本語の表.dbf"),

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import wire
-from captures import needs_native
 
 from nfslat import pipeline
 from nfslat.cli import main as cli
@@ -14,8 +13,6 @@ from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
 from nfslat.packets import show
 from nfslat.select import Filters
-
-pytestmark = needs_native
 
 
 def _named_op(folder: Path) -> tuple[list[str], str]:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from captures import needs_native
 
 from nfslat.clock.clock import Clock
 from nfslat.clock.more import narrowed
@@ -24,7 +23,6 @@ from nfslat.select import Filters
 SAMPLES = Path(__file__).parents[2] / "samples"
 PAIRS = sorted(path.parent.name for path in SAMPLES.glob("*/server.pcap.gz"))
 US = 1_000
-pytestmark = needs_native
 
 
 @functools.cache

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 
 import pytest
 import wire
-from captures import SHARED, needs_native
+from captures import SHARED
 
 from nfslat import api
 
-pytestmark = needs_native
 _WAY = 0.1  # ms, either way, where nothing is on it
 _Draw = Callable[[random.Random, int], float]
 

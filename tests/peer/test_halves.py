@@ -6,12 +6,12 @@ import functools
 
 import numpy as np
 import pytest
-from captures import SHARED, needs_native
+from captures import SHARED
 
 import nfslat
 from nfslat.answer.model import Verdict
 
-pytestmark = [needs_native, pytest.mark.skipif(not (SHARED / "lab2").exists(), reason="no captures at ../shared/lab2")]
+pytestmark = pytest.mark.skipif(not (SHARED / "lab2").exists(), reason="no captures at ../shared/lab2")
 
 
 @functools.cache

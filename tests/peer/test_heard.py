@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nfslat.decode.engine import choose
-from nfslat.kernels import compiled, heard
+from nfslat.kernels import heard
 from nfslat.kernels.heard import Heard, Said
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.segments import AGAIN, BACK, RST, SYN, TWICE, Segments, Wanted
@@ -19,7 +19,6 @@ from nfslat.tcp.packets import Kind
 from nfslat.tcp.reading import read_trace
 
 SAMPLES = Path(__file__).parents[2] / "samples"
-needs_native = pytest.mark.skipif(compiled.native is None, reason="nfslat._native is not built")
 
 ROW = st.tuples(
     st.integers(-50, 50),
@@ -77,20 +76,17 @@ def plain(found: tuple[Heard, Said, np.ndarray]) -> tuple[list[tuple[int, ...]],
 
 @given(ROWS, st.integers(0, 1))
 def test_far_s_segments_go_by_its_clock(rows: list[tuple[int, int, int, int, int, bool]], near: int) -> None:
-    """Both the compiled kernel and its twin give what is written down; and where each segment went."""
+    """The kernel gives what is written down; and where each segment went."""
     table = segments(rows)
     far, said = by_hand(table, near)
-    kernels = [heard.heard_by_numpy] + ([heard.heard] if compiled.native is not None else [])
-    for kernel in kernels:
-        one, two, place = plain(kernel(table, near))
-        assert (one, two) == (far, said)
-        for row, at in enumerate(place):
-            t_ns = one[at][0] if at >= 0 else two[-2 - at][0] if at < NULL else None
-            assert t_ns in (None, table.t_ns[row])
-        assert sum(at != NULL for at in place) == len(far) + len(said)
+    one, two, place = plain(heard.heard(table, near))
+    assert (one, two) == (far, said)
+    for row, at in enumerate(place):
+        t_ns = one[at][0] if at >= 0 else two[-2 - at][0] if at < NULL else None
+        assert t_ns in (None, table.t_ns[row])
+    assert sum(at != NULL for at in place) == len(far) + len(said)
 
 
-@needs_native
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @given(st.lists(st.integers(-20, 20)), st.lists(st.integers(-25, 25)))
 def test_places_are_those_of_a_search(dtype: type, column: list[int], wanted: list[int]) -> None:
@@ -99,7 +95,6 @@ def test_places_are_those_of_a_search(dtype: type, column: list[int], wanted: li
     assert heard.places(ascending, asked).tolist() == np.searchsorted(ascending, asked).tolist()
 
 
-@needs_native
 @pytest.mark.parametrize("name", ["packet-loss", "server-threads", "slow-network"])
 @pytest.mark.parametrize("side", ["server", "client"])
 def test_the_decoder_s_segments_are_those_of_transport(name: str, side: str, tmp_path: Path) -> None:
@@ -126,7 +121,6 @@ def test_the_decoder_s_segments_are_those_of_transport(name: str, side: str, tmp
         assert ((talk.marks & AGAIN > 0) == again)[is_near].all()
 
 
-@needs_native
 def test_segments_come_only_where_they_are_asked_for(tmp_path: Path) -> None:
     """Two captures do not pay for them."""
     tools = lambda: pytest.fail("no tool of Wireshark is needed")  # noqa: E731

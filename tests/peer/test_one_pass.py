@@ -15,10 +15,8 @@ import pytest
 
 import nfslat
 from nfslat.cli import main as cli
-from nfslat.kernels import compiled
 
 CAPTURE = Path(__file__).parents[2] / "samples" / "client-slots" / "client.pcap.gz"
-pytestmark = pytest.mark.skipif(compiled.native is None, reason="nfslat._native is not built")
 
 
 @pytest.fixture(scope="module")

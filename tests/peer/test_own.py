@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from captures import SHARED, needs_native
+from captures import SHARED
 from simulated_peer import MS, World, capture
 
 import nfslat
@@ -215,7 +215,6 @@ def stalls(t_ns: I64) -> I64:
     return in_bursts(t_ns, every_ns=500 * MS, stall_ns=30 * MS)
 
 
-@needs_native
 @pytest.mark.parametrize("side", ["client", "server"])
 def test_the_capture_that_stamps_late_is_named(side: str, tmp_path: Path) -> None:
     """The other one is not; its clock is found as if nothing were wrong, and no direction of the path is blamed."""
@@ -239,7 +238,6 @@ def test_the_capture_that_stamps_late_is_named(side: str, tmp_path: Path) -> Non
     assert f"the capture of the {side} stamps packets late" in report.verdict.reasons[-1]
 
 
-@needs_native
 @pytest.mark.parametrize("side", ["client", "server"])
 def test_a_capture_that_stamps_late_is_named_by_itself(side: str, tmp_path: Path) -> None:
     """One capture is enough for it; with right stamps nothing is said."""
@@ -252,7 +250,6 @@ def test_a_capture_that_stamps_late_is_named_by_itself(side: str, tmp_path: Path
     assert f"the capture of the {side} stamps packets late" in report.verdict.reasons
 
 
-@needs_native
 @pytest.mark.parametrize(("side", "other"), [("server", 2), ("client", 1)])
 def test_two_clocks_in_a_file_that_was_sorted(side: str, other: int, tmp_path: Path) -> None:
     """Received packets 8 ms later than sent ones: said, by how much at least, and nothing is sure."""
@@ -267,7 +264,6 @@ def test_two_clocks_in_a_file_that_was_sorted(side: str, other: int, tmp_path: P
     assert report.verdict.confidence == "low"
 
 
-@needs_native
 @pytest.mark.skipif(not SHARED.exists(), reason="no captures at ../shared")
 @pytest.mark.parametrize(("side", "host"), [("server", 1), ("client", 2)])
 def test_a_queueing_discipline_is_not_the_server_s_threads(side: str, host: int, tmp_path: Path) -> None:
@@ -288,7 +284,6 @@ def test_a_queueing_discipline_is_not_the_server_s_threads(side: str, host: int,
     assert 8 < float(wait_ms) < 10
 
 
-@needs_native
 @pytest.mark.skipif(not SHARED.exists(), reason="no captures at ../shared")
 def test_no_real_capture_of_a_host_is_late(tmp_path: Path) -> None:
     """Of all captures of the lab at both hosts: no stamp that is late, and nothing that waits before it is captured."""

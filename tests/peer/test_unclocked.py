@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from captures import needs_native
 from simulated_peer import MS, World, capture
 from udp_captures import Load, captures
 
@@ -233,7 +232,6 @@ def _alone(load: Load, folder: Path) -> tuple[nfslat.Report, float, float]:
     return nfslat.inspect(client), float(both.server_srt_ns.mean()) / MS, float(both.client_srt_ns.mean()) / MS
 
 
-@needs_native
 @pytest.mark.parametrize(
     "load",
     [Load(), Load(getattr_ms=5.0), Load(getattrs=0.0), Load(read_ms=0.3, queue_ms=10.0), Load(read_ms=20, queue_ms=2)],
@@ -256,7 +254,6 @@ def test_over_udp_the_truth_lies_within_what_is_said(load: Load, tmp_path: Path)
     assert inside.mean() >= 0.95
 
 
-@needs_native
 def test_quick_ops_beside_slow_ones_clear_the_path(tmp_path: Path) -> None:
     """The path does not look at what an operation does: that reads take 5 ms beside GETATTRs of 0.3 is the server's."""
     report, *_ = _alone(Load(), tmp_path)
@@ -290,7 +287,6 @@ def _quickest(*ops: tuple[I64, I64]) -> Waits:
     return found
 
 
-@needs_native
 @pytest.mark.parametrize("load", [Load(getattr_ms=5.0), Load(getattrs=0.0), Load(read_ms=0.3, queue_ms=10.0)])
 def test_over_udp_what_is_slow_throughout_is_left_open(load: Load, tmp_path: Path) -> None:
     """Neither the server nor the path is named where either may take it all."""
@@ -300,7 +296,6 @@ def test_over_udp_what_is_slow_throughout_is_left_open(load: Load, tmp_path: Pat
     assert report.verdict.next is not None
 
 
-@needs_native
 def test_a_servers_capture_over_udp_says_nothing_of_its_clients(tmp_path: Path) -> None:
     """No packet says when a client had a reply."""
     server, _ = captures(Load(clients=3, ops=100), tmp_path)

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from captures import needs_native
 from hypothesis import given
 from hypothesis import strategies as st
 from queue_captures import write_captures
@@ -261,7 +260,6 @@ def _run(arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
     return out.getvalue(), json.loads(as_json.getvalue())
 
 
-@needs_native
 def test_eight_users_against_thirty_two(users: Callable[[int], str]) -> None:
     """Two captured runs, 16 threads: the packets give the number of threads, and that gives the load."""
     text, found = _run([f"{n}={users(n)}" for n in (8, 32)] + ["--unit", "users"])
@@ -273,7 +271,6 @@ def test_eight_users_against_thirty_two(users: Callable[[int], str]) -> None:
     assert "one of the server's 16 threads" in " ".join(text.split())
 
 
-@needs_native
 def test_reports_with_a_limit_need_no_errors(users: Callable[[int], str], tmp_path: Path) -> None:
     """Three reports as JSON: no shape can be told, but the threads that the last one proves give the load."""
     named = []
@@ -290,7 +287,6 @@ def test_reports_with_a_limit_need_no_errors(users: Callable[[int], str], tmp_pa
     assert "hold no single ops" in text
 
 
-@needs_native
 def test_a_series_of_captures(users: Callable[[int], str], tmp_path: Path) -> None:
     """Bend, threads and users in flight agree; a CSV lists the runs; page and pictures are written."""
     rows = "\n".join(f"{n},{users(n)},{n}" for n in (32, 1, 16, 64, 8))
@@ -309,7 +305,6 @@ def test_a_series_of_captures(users: Callable[[int], str], tmp_path: Path) -> No
     assert (tmp_path / "png" / "series.png").stat().st_size > 10_000
 
 
-@needs_native
 def test_slots_need_the_applications_latency(tmp_path: Path) -> None:
     """A client's slots hold its calls: no packet shows the wait, so the answer asks for it; with it, it is named."""
     named, waits = [], {}

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from captures import needs_native
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,7 +48,6 @@ def _joined(parts: tuple[Side, ...]) -> CaptureTally:
     return whole
 
 
-@needs_native
 @pytest.mark.parametrize("sample", ["packet-loss", "server-threads", "session-slots"])
 def test_blocks_add_up_to_the_capture(sample: str) -> None:
     """Packets, messages, programs, response times and notes are those of the capture as a whole."""
@@ -61,7 +59,6 @@ def test_blocks_add_up_to_the_capture(sample: str) -> None:
     assert blocks.shown.lost_share({"10.0.0.1", "10.0.0.2"}) == whole.shown.lost_share({"10.0.0.1", "10.0.0.2"})
 
 
-@needs_native
 @given(st.data())
 def test_blocks_are_joined_in_any_grouping(data: st.DataObject) -> None:
     """(a + b) + c is a + (b + c)."""

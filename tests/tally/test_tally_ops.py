@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from captures import SAMPLES, needs_native
+from captures import SAMPLES
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,7 +62,6 @@ def _of_rows(c: Analysis, rows: I64) -> OpSums:
     return OpSums.of(OpColumns.of(c, rows), key, ALL, SIDES)
 
 
-@needs_native
 @given(st.data())
 def test_parts_of_a_capture_give_the_figures_of_the_whole(analysis: Analysis, data: st.DataObject) -> None:
     """Each op in any of some parts, which are joined in any order: counts, means, percentiles, parts, errors, waits."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import pytest
-from captures import SHARED, id_of, needs_native
+from captures import SHARED, id_of
 from odd_talks import lost, sent_again, shut, with_fin
 from timeline import Timeline
 from wire import write_pcap
@@ -38,7 +38,7 @@ LAB = [
     )
     if (path := SHARED / "lab" / f"{name}.pcap.gz").exists()
 ]
-pytestmark = [needs_native, pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")]
+pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 _NONE = pytest.param(
     None, marks=pytest.mark.skip(reason="no captures at ../shared: corpus and lab left out"), id="none"
 )

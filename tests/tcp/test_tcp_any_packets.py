@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from captures import SHARED, needs_native
+from captures import SHARED
 from timeline import Timeline
 from wire import EPOCH_NS
 
@@ -213,7 +213,6 @@ def _no_tools() -> Tools:
     raise AssertionError
 
 
-@needs_native
 @pytest.mark.skipif(not _CORPUS.exists(), reason="no captures at ../shared: 4 real traces left out")
 @pytest.mark.parametrize("name", _REAL)
 def test_delayed_acks_are_the_same_in_every_section_of_real_traces(name: str) -> None:

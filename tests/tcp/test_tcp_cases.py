@@ -6,7 +6,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from captures import needs_native
 from drawn import report_of, wan
 from timeline import MS, Timeline
 from wire import EPOCH_NS
@@ -18,8 +17,6 @@ from nfslat.tcp.charts.all import charts
 from nfslat.tcp.model import Detail
 from nfslat.tcp.packets import ACK, PSH, AckKind, Kind, Packets, Trace
 from nfslat.tcp.sections.all import render
-
-pytestmark = needs_native
 
 
 def _run(detail: Detail, name: str) -> Run:

@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from captures import SHARED, SHARED_CAPTURES, id_of, needs_captures, needs_native
+from captures import SHARED, SHARED_CAPTURES, id_of, needs_captures
 from timeline import Timeline
 from valid import validator
 from wire import write_pcap
 
 from nfslat.cli import main as cli
 from nfslat.tcp.model import Report
-
-pytestmark = needs_native
 
 _SCHEMA = validator(Report)
 _TETO = "teto-pymptcpanalyzer__{}_1_tcp_only.snap128.pcapng.gz"

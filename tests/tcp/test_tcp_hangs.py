@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 import pytest
-from captures import needs_native
 from odd_talks import BACKOFF, sent_again, shut, talk
 from timeline import MS, Timeline
 from wire import write_pcap
@@ -278,7 +277,6 @@ def test_two_captures_say_whether_what_is_not_acknowledged_arrived(arrive: int) 
         assert one.capture == traces.index(near)
 
 
-@needs_native
 def test_the_command_names_what_hangs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In the first lines for the conversation in full, in a section for the others; and all in the JSON."""
     other = Timeline(client=("10.0.0.1", 40_001))

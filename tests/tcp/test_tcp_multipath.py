@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from captures import Decoder, needs_native
+from captures import Decoder
 from multipath import KEYS, Multipath
 from timeline import Timeline
 
@@ -23,8 +23,6 @@ from nfslat.tcp.packets import ACK, Trace
 from nfslat.tcp.reading import read_trace
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.windows import CountsFrom, Windows, windows
-
-pytestmark = needs_native
 
 ONE = 1460  # a segment
 

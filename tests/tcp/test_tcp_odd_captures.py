@@ -9,14 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from captures import needs_native
 from odd_talks import bulk, lost, with_fin
 from timeline import Timeline
 from wire import Seen, moved, summed, write_pcap
 
 from nfslat.cli import main as cli
-
-pytestmark = needs_native
 
 _OFF = 0x1F0000
 _SUM = 50  # in a frame of Ethernet, IPv4 and TCP

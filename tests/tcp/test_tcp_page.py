@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from captures import needs_native
 from drawn import capture, report_of, wan
 from timeline import Timeline
 
@@ -28,8 +27,6 @@ pytest.importorskip("vl_convert", reason="vl-convert-python (the extra html) is 
 pytest.importorskip("jinja2", reason="jinja2 (the extra html) is not installed")
 
 from nfslat.tcp.page import render, write_png
-
-pytestmark = needs_native
 
 
 def _texts(spec: Any) -> list[str]:

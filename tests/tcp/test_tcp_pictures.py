@@ -7,7 +7,6 @@ import io
 
 import numpy as np
 import pytest
-from captures import needs_native
 from drawn import TOOL, report_of, wan
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,8 +20,6 @@ from nfslat.tcp.graphs import Pictures
 from nfslat.tcp.model import Report
 from nfslat.tcp.packets import Trace
 from nfslat.tcp.thinned import STRETCHES, Points, thin
-
-pytestmark = needs_native
 
 
 def _pictures(line: Timeline) -> Pictures:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from captures import needs_native
 from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -22,11 +21,9 @@ from wire import EPOCH_NS, Seen, Udp, null, write_pcap
 from nfslat.decode.capture import Source
 from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
-from nfslat.errors import InputError, UsageError
+from nfslat.errors import InputError
 from nfslat.tcp.packets import ACK, RST, SYN, AckKind, Kind, Packets, Trace
 from nfslat.tcp.reading import read_trace
-
-pytestmark = needs_native
 
 
 def _no_tools() -> Tools:
@@ -486,14 +483,6 @@ def test_what_cannot_be_read_is_refused_in_one_line(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=reason) as problem:
             _read(name, ports=frozenset(ports))
         assert "\n" not in str(problem.value)
-
-
-def test_without_the_decoder_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """tshark does not stand in for it here."""
-    source = _open(_two(tmp_path)[0])
-    monkeypatch.setattr("nfslat.kernels.compiled.native", None)
-    with pytest.raises(UsageError, match=r"install Rust 1\.85 or newer and run scripts/nfslat once"):
-        read_trace(source, _no_tools, lambda _: None)
 
 
 def test_reading_can_be_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 import pytest
-from captures import SHARED, needs_native
+from captures import SHARED
 from hypothesis import given
 from hypothesis import strategies as st
 from timeline import Timeline
@@ -243,7 +243,6 @@ def _no_tools() -> Tools:
     raise AssertionError
 
 
-@needs_native
 @pytest.mark.skipif(not CORPUS.exists(), reason="no captures at ../shared: 2 real traces left out")
 @pytest.mark.parametrize(
     ("name", "conversation", "direction", "frames", "waited", "share"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from captures import SHARED, needs_native
+from captures import SHARED
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -376,7 +376,6 @@ def _read(path: Path, scratch: Path) -> Trace:
     return read_trace(native.open_source(str(path), tools, scratch, rereads=False), tools, lambda _: None)
 
 
-@needs_native
 @pytest.mark.skipif(not ORACLE.exists(), reason="the corpus at ../shared is not there")
 def test_a_public_capture_gives_what_wireshark_shows(tmp_path: Path) -> None:
     """SDU 2048; the 291 TNS frames of tshark and the resend of frame 6, which follows a stray byte that tshark joins to
@@ -397,7 +396,6 @@ def test_a_public_capture_gives_what_wireshark_shows(tmp_path: Path) -> None:
     assert "hardly ever full" in text(found)
 
 
-@needs_native
 def test_the_reader_gives_the_same_as_the_timeline(tmp_path: Path) -> None:
     """A conversation written to a file and read from it."""
     line = session(8192, 2048)

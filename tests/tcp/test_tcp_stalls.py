@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from captures import SHARED, Decoder, needs_native
+from captures import SHARED, Decoder
 from timeline import Timeline
 from wire import EPOCH_NS
 
@@ -287,7 +287,6 @@ def _named(shared: Shared, way: int, pauses: Pauses) -> I8:
     )
 
 
-@needs_native
 @needs_lab
 def test_a_host_that_stood_still_is_asked_by_a_probe_and_two_timeouts(decoder: Decoder) -> None:
     """The guest was stopped for 1.2 s: the server probes after 12 ms, then times out after 220 and 430 ms."""
@@ -299,7 +298,6 @@ def test_a_host_that_stood_still_is_asked_by_a_probe_and_two_timeouts(decoder: D
     assert found == [Cause.TAIL_LOSS_PROBE, Cause.RTO, Cause.RTO]
 
 
-@needs_native
 @needs_lab
 @pytest.mark.parametrize("side", ["client", "server"])
 def test_the_decoders_pauses_and_the_silences_of_the_packets_have_the_same_causes(decoder: Decoder, side: str) -> None:
@@ -318,7 +316,6 @@ def test_the_decoders_pauses_and_the_silences_of_the_packets_have_the_same_cause
     assert same / rows > 0.95
 
 
-@needs_native
 @needs_lab
 def test_a_healthy_path_has_no_losses_and_no_waits_for_windows(decoder: Decoder) -> None:
     """Nothing is found where nothing was done."""

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import numpy as np
 import pytest
-from captures import SHARED, needs_captures, needs_native
+from captures import SHARED, needs_captures
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -179,7 +179,6 @@ def test_too_little_to_tell_is_none() -> None:
 
 
 @needs_captures
-@needs_native
 @pytest.mark.parametrize("side", ["client", "server"])
 def test_a_real_slow_path_is_seen_alike_from_either_end(side: str) -> None:
     """Two seconds at 1.9 Mbit/s through emulated 50 ms each way, whichever end captured it, and most of it in use."""

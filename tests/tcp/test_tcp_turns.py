@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import numpy as np
 import pytest
-from captures import SHARED, needs_captures, needs_native
+from captures import SHARED, needs_captures
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -338,7 +338,6 @@ def _longest(trace: Trace) -> Talk:
 
 
 @needs_captures
-@needs_native
 def test_real_sqlnet_has_143_turns_and_four_delayed_acks_in_nobodys_way() -> None:
     """SQL*Net takes turns strictly; the four ACKs at 200.0 ms fall into the user's time between two requests."""
     name = "cisco-system-traffic-generator-trex-core__Oracle.pcap"
@@ -351,7 +350,6 @@ def test_real_sqlnet_has_143_turns_and_four_delayed_acks_in_nobodys_way() -> Non
 
 
 @needs_captures
-@needs_native
 @pytest.mark.parametrize(
     ("folder", "shape"),
     [
@@ -369,7 +367,6 @@ def test_real_nfs_is_pipelined_where_several_calls_are_under_way(folder: str, sh
 
 
 @needs_captures
-@needs_native
 def test_real_turns_match_at_both_ends() -> None:
     """All of them, by stream positions; what the parts sum to is the client's turn, and none is negative."""
     client, server = (

@@ -17,7 +17,7 @@ from nfslat.model.units import NS_PER_S
 from nfslat.select import Moment
 from nfslat.tcp import both, model, report
 from nfslat.tcp.packets import Packets, Trace
-from nfslat.tcp.reading import read_trace, refuse_without_decoder
+from nfslat.tcp.reading import read_trace
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.stretches import PARTS, Stretches
 
@@ -93,7 +93,6 @@ def halves(capture: str, at: Moment | None, *, ports: Set[int], quiet: bool) -> 
 
 
 def _read(captures: Sequence[str], ports: Set[int], *, quiet: bool) -> list[Trace]:
-    refuse_without_decoder()
     with open_workspace(list(captures), engine=None, quiet=quiet) as work:
         traces = [read_trace(source, work.engine.tools, work.progress, ports=ports) for source in work.sources]
         work.close_progress()

@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nfslat import _native
 from nfslat.decode.bundle import is_bundle
 from nfslat.errors import InputError
 from nfslat.fleet.run import remote
+from nfslat.kernels.compiled import native as _native
 
 _FIRST_BYTES = 1 << 16  # of what is elsewhere: they say what it is
 _DIGITS = re.compile(r"(\d+)")
