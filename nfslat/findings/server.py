@@ -195,7 +195,7 @@ def _as_counted(f: Facts) -> Facts:
     if s.limited and (f.threads is None or low is None or high is None or low <= f.threads <= high):
         return f
     if f.least_queue_ms is not None:
-        return dataclasses.replace(f, queue_ms=f.least_queue_ms, queue_is_measured=True)
+        return dataclasses.replace(f, queue_ms=f.least_queue_ms, slowest_queue_ms=None, queue_is_measured=True)
     return dataclasses.replace(f, queue_ms=None) if s.instead or s.cannot else f
 
 
