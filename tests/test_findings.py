@@ -131,7 +131,7 @@ def row(op: str, count: int, server_ms: float, queue_ms: float | None = 0.0) -> 
     """Matched ops that took so long at the server."""
     one = Summary(server_ms, server_ms, server_ms, server_ms, server_ms)
     nothing = Summary(0, 0, 0, 0, 0)
-    return MatchedRow("NFS", op, "3", count, one, one, nothing, 0, parts(server=server_ms), queue_ms)
+    return MatchedRow("NFS", op, "3", count, one, one, nothing, 0, parts(server=server_ms), queue_ms=queue_ms)
 
 
 def event(server_ms: float) -> MatchedRow:
@@ -272,15 +272,15 @@ UNANSWERED = Facts(
         Unanswered(
             capture="client", program="NFS", version="3", op="READ", client="10.0.0.1:700", server="10.0.0.2:2049",
             calls=3, since="2026-02-03T14:15:16.000000000Z", longest_ms=90_000.0, total_ms=269_000.0, sends=2,
-            last_sent="2026-02-03T14:16:16.000000000Z", xid=99, frame=204, acked=True, arrived=3, replied=0,
-            answered=37, answered_others=12,
+            last_sent="2026-02-03T14:16:16.000000000Z", xid=99, frame=204, acked=True, holed=False, arrived=3,
+            replied=0, answered=37, answered_others=12,
         )
     ],
 )  # fmt: skip
 CONNECTS = Facts(
     Layers(0.2, 0.8),
     kept_above={Why.CONNECTING: kept(87.0)},
-    connects=Connects(3, 21_000.0, Fate.TO_SERVER, 0.94),
+    connects=Connects(3, 21_000.0, Fate.TO_SERVER, 0.94, 0),
 )
 TIMEOUTS = Facts(Layers(0.3, 900.0), ops=60, sent_again=Resent(60, 700.0, 60, "tcp"))
 FAILING = Facts(
@@ -329,7 +329,7 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
     "delayed-ack": (ACKS, tcp_findings, "network", 0.4, "certain",
                     {"wait_ms", "slowest_wait_ms", "delayed_by", "timer_ms", "pauses", "ops"},
                     "delayed ACKs of the client"),
-    "zero-window": (WINDOW, tcp_findings, "network", 0.3, "certain",
+    "zero-window": (WINDOW, tcp_findings, "server", 0.3, "certain",
                     {"wait_ms", "closed_by", "in_server_ms", "ops"}, "the server: processor"),
     "receive-window": (NARROW, tcp_findings, "network", 0.4, "likely",
                        {"wait_ms", "narrowed_by", "in_server_ms", "ops"}, "net.ipv4.tcp_rmem of the client"),

@@ -324,7 +324,7 @@ def test_a_hanging_connection_is_a_fault() -> None:
         (_finding("net-loss", "network", 0.8), _FAR, "Packets are lost between the hosts"),
         (_finding("net-reordering", "network", 0.8), _FAR, "Packets arrive out of order"),
         (_finding("delayed-ack", "network", 0.8), _FAR, "Senders wait for delayed ACKs"),
-        (_finding("zero-window", "network", 0.8), _FAR, "A receiver does not read its socket"),
+        (_finding("zero-window", "client", 0.8), _FAR, "The client does not read its socket"),
         (_finding("receive-window", "network", 0.8), _FAR, "TCP window is too small for the path"),
         (_finding("congestion-window", "network", 0.8), _FAR, "with a full congestion window"),
         (_finding("head-of-line", "network", 0.8), _FAR, "Replies wait behind others on their connection"),
@@ -408,6 +408,9 @@ def test_a_long_time_without_any_finding_is_undecided() -> None:
         ({"ops": 19}, "only 19 operations"),
         ({"complete": 0.79}, "only 79 % of the operations of this time are in both captures"),
         ({"negative": 101}, "101 operations take longer at the server than at the client"),
+        ({"clock_fits": False}, "no offset of the two clocks explains the operations"),
+        ({"impossible": 1}, "1 operation would have had a reply long before the call"),
+        ({"unfinished": 0.3}, "calls without a reply have 30.0 % of the time when the capture ends"),
     ],
 )
 def test_captures_that_show_too_little_cannot_say_that_nothing_is_wrong(changes: dict[str, Any], why: str) -> None:
@@ -418,7 +421,25 @@ def test_captures_that_show_too_little_cannot_say_that_nothing_is_wrong(changes:
     assert why in found.text
     assert found.next is not None
     fault = verdict(MEAN, SLOWEST, ground, [_THREADS])
-    assert (fault.outcome, fault.confidence) == ("fault", "low")
+    weak = "low" if "complete" in changes or "ops" in changes or "negative" in changes else fault.confidence
+    assert (fault.outcome, fault.confidence) == ("fault", weak)
+
+
+@pytest.mark.parametrize(
+    ("changes", "findings", "word"),
+    [
+        ({}, [], "high"),
+        ({"hidden": 0.09, "unfinished": 0.09}, [], "high"),
+        ({"hidden": 0.1}, [], "medium"),
+        ({"unfinished": 0.1}, [], "medium"),
+        ({}, [_finding("connection-cap", "server", 0.5)], "high"),
+        ({}, [_finding("connection-cap", "server", 0.49)], "medium"),
+        ({}, [_finding("connection-cap", "server", 0.3), _finding("net-delay", "network", 0.3)], "high"),
+    ],
+)
+def test_high_is_of_time_that_is_explained(changes: dict[str, Any], findings: list[Diagnosis], word: str) -> None:
+    """All operations are matched, and half of the time has no cause, or no capture shows it: that is not certain."""
+    assert verdict(MEAN, SLOWEST, SOUND._replace(**changes), findings).confidence == word
 
 
 @pytest.mark.parametrize("above", [None, 50.0])

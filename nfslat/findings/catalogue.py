@@ -71,6 +71,8 @@ class Row:
     knob: str = ""  # what its advice is about; "": there is none
     # Of little weight for any call, and yet what many look for: it has a line in the brief report.
     in_brief: bool = False
+    # What hosts share where this is a queue, of which somebody else may have most; "": nothing.
+    shared: str = ""
     # The manual. `told` is where it is found, `certain` where its confidence is more than likely.
     means: str
     told: str
@@ -169,6 +171,7 @@ ROWS = (
         knob="the number of NFS server threads",
         decided_by=(step.THREADS,),
         counter=_WOKEN,
+        shared="the time there",
         means="All NFS server threads are busy, and calls that have arrived queue until one is free. The server's "
         "response time is then mostly that wait, not work.",
         told="The wait for a thread is 5 % or more of the mean or of the slowest 1 %.",
@@ -195,6 +198,7 @@ ROWS = (
             step.THREADS,
         ),
         counter=_DEVICE,
+        shared="the time there",
         means="Ops that read or change the disk take long once a thread works on them, and those that need no data do "
         "not: the server waits for its storage, or for a lock of its file system.",
         told="What reads or changes the disk (READ, WRITE, COMMIT, and CREATE, MKDIR, REMOVE, RENAME and "
@@ -226,6 +230,7 @@ ROWS = (
             step.DISK,
             step.THREADS,
         ),
+        shared="the time there",
         means="A few operations, or those in one part of the time, account for the server's time, and the median "
         "does not show it. Their pattern says where to look: in one part of the time (a backup, a rebuild, other "
         "clients), together in stalls (a cache flush, a snapshot, a lock, a stalled host), at regular intervals (a "
@@ -253,6 +258,7 @@ ROWS = (
             step.THREADS,
             step.DISK,
         ),
+        shared="the time there",
         means="Calls take long in the server; whether they wait for a thread, storage or a lock cannot be told from "
         "what is known.",
         told="5 ms or more in the server (and 10 ms for each MB of data), 5 % of the whole, and the packets cannot "
@@ -303,9 +309,10 @@ ROWS = (
         means="A client opens a connection, and its first SYN is not answered: it is sent again after 1 s, 3 s, 7 s, "
         "and what the client has to send waits for that long, before any call is on the wire.",
         told="Between the first SYN of a connection and the first packet of the server 0.9 s or more pass, which no "
-        "path takes, and what requests may have waited meanwhile is 5 % of the mean (at most; its share is known with "
-        "the application's time only). With two captures SYNs that the server's does not show were lost in transit to "
-        "it; else its answer was lost, or late. It leads where that is 20 % of the mean.",
+        "path takes; or three SYNs from a port that carried calls before have no SYN as an answer until the capture "
+        "ends, or another connection is open; and what requests may have waited meanwhile is 5 % of the mean (at "
+        "most; its share is known with the application's time only). With two captures SYNs that the server's does not "
+        "show were lost in transit to it; else its answer was lost, or late. It leads where that is 20 % of the mean.",
         certain="With two captures: which SYNs came, and when they were answered.",
         refuted="Nobody waited for that connection: it was opened ahead of need.",
         do="Firewalls that limit new connections, or whose table is full; the server's queue of new connections "
@@ -408,6 +415,26 @@ ROWS = (
         do="Balance links per connection, not per packet; keep each connection in one receive queue.",
     ),
     Row(
+        code="net-jitter",
+        layer="network",
+        title="The delay of the path varies",
+        headline="The delay of the path varies: {ways} nine of ten messages take longer than the shortest way by more "
+        "than {low_ms} ms, one of ten by more than {high_ms} ms",
+        looked_for="jitter",
+        proof=_waits("beyond the shortest round trip"),
+        knob="the path",
+        decided_by=(step.PING,),
+        means="Nearly every message takes longer than the shortest way, now more and now less, without loss: a device "
+        "that delays, or a queue of traffic that the captures do not show.",
+        told="With two captures. Of a direction's messages that wait for nothing else (40 % of all or more) half take "
+        "1 ms longer than the shortest way or more, and nine of ten three tenths of what half take; what no cause "
+        "explains there is 1 ms and 10 % of the mean. A host that handles packets late handles some at once.",
+        certain="Never.",
+        refuted="ping between the hosts, under the same load, varies by much less: then it is a host that takes "
+        "packets in steps.",
+        do="Find the hop from which on times vary (mtr), and what else fills its link.",
+    ),
+    Row(
         code="net-asymmetry",
         layer="network",
         title="One direction of the path is slower",
@@ -465,9 +492,9 @@ ROWS = (
     ),
     Row(
         code="zero-window",
-        layer="network",
+        layer="either",
         title="A receiver does not read its socket",
-        headline="A receiver does not read its socket, and its TCP window is closed",
+        headline="The {layer} does not read its socket, and its TCP window is closed",
         looked_for="closed windows",
         proof=_waits("wait for the receiver's window"),
         causes=frozenset({Cause.ZERO_WINDOW}),
@@ -574,6 +601,7 @@ ROWS = (
             step.BANDWIDTH,
             step.ONE_WAY,
         ),
+        shared="what it carries",
         means="One direction carries all it can; what is sent beyond that queues.",
         told="One direction runs at a steady maximum rate for much of its busy time, and waits for it are 5 % of "
         "the mean, or 10 % of the slowest 1 %.",
@@ -692,7 +720,8 @@ ROWS = (
         "behind a hole, or a reply to no call that is seen, on a connection of which one direction alone was captured, "
         "by UDP where it was sent once; and not where the client gave it up. Where the server's capture shows the "
         "call, or its TCP acknowledged it, it is the server; where the server's capture does not show it, or shows the "
-        "reply, it is the path. It leads where the oldest call is 10 s old, or these calls have 20 % of all time.",
+        "reply, or a part of what the server sent never comes while later data do, it is the path. It leads where the "
+        "oldest call is 10 s old, or these calls have 20 % of all time.",
         certain="The oldest is 10 s old, and the server's capture shows the calls and no reply, or its TCP "
         "acknowledged them.",
         refuted="The client was stopped or unmounted by force; or the capture ended right before the replies.",
@@ -786,9 +815,9 @@ ROWS = (
         "I/O error, a file system that is read-only, rights that are missing where a client had asked before. The "
         "application sees it.",
         told="Five ops or more, and a tenth of their operation, have a status NOSPC, DQUOT, IO, NXIO, NODEV, ROFS, "
-        "SERVERFAULT, RESOURCE or FBIG; or ACCES, PERM or NAMETOOLONG where the operation reads, writes or changes "
-        "something. Of other operations 20 and a fifth of them are worth a line, of little weight. It leads where it "
-        "is half of an operation and a hundredth of all ops.",
+        "SERVERFAULT, RESOURCE, FBIG, MOVED, BADOWNER or BADXDR, or are denied by RPC; or ACCES, PERM or "
+        "NAMETOOLONG where the operation reads, writes or changes something. Of others 20 and a fifth of them "
+        "are worth a line, of little weight. It leads where it is half of an operation and a hundredth of all ops.",
         certain="Always: the status is in the reply.",
         refuted="The application expects it, as a test does.",
         do="By status: df and df -i, quotas, the server's log and disks, exportfs -v and the user's numbers.",

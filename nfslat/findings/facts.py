@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 AT_SERVER, AT_CLIENT = ("call_net", "server"), ("reply_net",)  # parts in which ops wait for a host that does not run
 # What waits for a disk: a server has to have on stable storage what it says it changed (RFC 1813, 1.5 and 3.3.2 on).
 UNSTABLE_WRITE = "WRITE UNSTABLE"  # of which it may be only in memory: no op of `STORAGE_OPS`
-STORAGE_OPS = frozenset((*DATA_OPS, *"COMMIT CREATE MKDIR SYMLINK MKNOD REMOVE RMDIR RENAME LINK SETATTR".split()))
+CHANGES = frozenset("WRITE COMMIT CREATE MKDIR SYMLINK MKNOD REMOVE RMDIR RENAME LINK SETATTR".split())
+STORAGE_OPS = CHANGES.union(DATA_OPS, ("READDIR", "READDIRPLUS"))
 
 # How often a server's processor is needed, one time after the other: by a change for each of several writes, the file
 # system's journal included. In the lab READs take 1 to 3 times what calls are late, and changes 3 to 9 times.
@@ -81,6 +82,7 @@ class Connects(NamedTuple):
     total_ms: float
     fate: Fate  # of most of them
     time_share: float | None  # of the time of the client's capture
+    still: int  # that were not open when that ended
 
 
 class SlowOps(NamedTuple):
@@ -128,6 +130,24 @@ class DelayedAcks:
     median_ms: float  # from the last data to that ACK
 
 
+class Hog(NamedTuple):
+    """Who else has most of what hosts share."""
+
+    name: str  # the address of a client, or a stream without RPC
+    share: float
+
+
+class Jitter(NamedTuple):
+    """By how much messages of a direction that waited for nothing else took longer than the shortest way."""
+
+    low_ms: float  # nine of ten by more
+    median_ms: float
+    high_ms: float  # one of ten by more
+
+
+HOG = 0.5  # of what is shared: who has that much, beside others, makes their queue
+
+
 class Rate(NamedTuple):
     """A direction of the path that carried all it can."""
 
@@ -136,6 +156,7 @@ class Rate(NamedTuple):
     server: str
     mbit_per_s: float  # payload
     share: float  # of the time in which it carried any
+    hog: Hog | None = None
 
 
 @dataclass(frozen=True)
@@ -278,6 +299,8 @@ class Facts:
     lost_share: float = 0.0  # of the bytes between the captures, where both show all of them
     spurious_segments: int | None = None  # sent again although they had arrived
     stalls: Stalls | None = None
+    jitter: Mapping[str, Jitter] = field(default_factory=dict)  # by part, of directions that hold nearly all messages
+    hogs: Mapping[str, Hog] = field(default_factory=dict)  # by the layer whose queue it is
     server: ServerInFlight | None = None
     client: ClientInFlight | None = None
     sessions: Sequence[SessionInFlight] = ()

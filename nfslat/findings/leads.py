@@ -7,8 +7,9 @@ above the wire, where packets do not show it. A layer that is merely the largest
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from nfslat.answer.model import NextStep, Objective
@@ -19,7 +20,7 @@ from nfslat.findings.client import ABOVE, SLOT_CODES, Slots
 from nfslat.findings.coarse import Ticks
 from nfslat.findings.connecting import Connecting
 from nfslat.findings.diagnosis import Diagnosis
-from nfslat.findings.facts import LONG_MS
+from nfslat.findings.facts import LONG_MS, Hog
 from nfslat.findings.failing import Failed, leads
 from nfslat.findings.hosts import HostPause
 from nfslat.findings.layers import Layers
@@ -30,7 +31,7 @@ from nfslat.findings.server import THREADS, UNKNOWN, Queue, Reconnect, Storage, 
 from nfslat.findings.slow_ops import SLOW_OPS, Late
 from nfslat.findings.steps import Step
 from nfslat.findings.unseen import WithUnseen
-from nfslat.findings.words import lowered, ms
+from nfslat.findings.words import lowered, ms, percent, times
 
 VAGUE = frozenset(one.code for one in ROWS if one.is_vague)
 COMPLETE, INCOMPLETE = 0.95, 0.80  # of the operations in both captures: enough; too few to say that nothing is wrong
@@ -58,6 +59,10 @@ class Ground(NamedTuple):
     incomplete: str  # why the others are not, in words; "" where none are missing
     negative: int  # matched ops with a negative network part
     clock_fits: bool  # one constant offset explains all ops
+    impossible: int = 0  # ops, matched or not, whose reply a capture dates long before their call
+    # Of the time of all calls at most, that of those without a reply at the end, and that of ops that are not shown.
+    unfinished: float = 0.0
+    hidden: float = 0.0
     inferred: str | None = None  # the side that was not captured: what is said of it rests on the packets of the other
     error_ms: float = 0.0  # how far its mean may be off
     is_clocked: bool = True  # its clock is in the packets
@@ -70,6 +75,7 @@ class Ground(NamedTuple):
     # Of the time, in how much of it a client was not heard of before it opened a connection, at the server alone.
     unheard: float = 0.0
     unseen_explain: bool = False  # what is left above the wire might be of ops that are not in the captures
+    hogs: Mapping[str, Hog] = MappingProxyType({})  # as in `Facts`
     ticks: Ticks | None = None  # stamps bear no more than means
     unseen: WithUnseen | None = (
         None  # where the means of the ops that are shown mislead; the verdict's are with the rest
@@ -303,6 +309,15 @@ def _nothing(
     if ground.negative > _NEGATIVE * ground.ops:
         why = f"{ground.negative:,} operations take longer at the server than at the client"
         return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
+    if not ground.clock_fits:
+        why = "no offset of the two clocks explains the operations, so that time stamps or matches are wrong"
+        return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
+    if ground.impossible:
+        why = f"{times(ground.impossible, 'operation')} would have had a reply long before the call: stamps are wrong"
+        return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
+    if ground.unfinished >= _OPEN_ELSE[0]:
+        why = f"calls without a reply have {percent(ground.unfinished)} of the time when the capture ends"
+        return Lead("undecided", also=known, why=why, next=next_step(steps.LONGER))
     if ground.unseen is not None:
         why = "operations that the captures do not show have much of the time, and what they waited for is not known"
         return Lead("undecided", also=known, why=why, next=next_step(_to_see_all(ground)))

@@ -10,7 +10,7 @@ from nfslat.answer.words import complete
 from nfslat.findings.catalogue import next_step, row
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.layers import LAYERS, Layers
-from nfslat.findings.leads import COMPLETE, FEW_OPS, INCOMPLETE, VERY_FEW_OPS, Ground, Lead, lead
+from nfslat.findings.leads import COMPLETE, FEW_OPS, INCOMPLETE, VAGUE, VERY_FEW_OPS, Ground, Lead, lead
 from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.server import UNKNOWN
 from nfslat.findings.words import lowered, ms, percent, span
@@ -22,6 +22,8 @@ _SOME_NEGATIVE, _MANY_NEGATIVE = 0.01, 0.1  # of the ops
 _BOUND = 0.5  # of what the cause explains: so much of it that is known at most makes it no more than likely
 _NEARLY = 0.99  # no more is said of a time in which there are calls
 _IDLE = 0.5  # of the time: an application that is slow all the same is so by something else
+_EXPLAINED = 0.5  # of the mean: certain is what explains no less
+_UNKNOWN_SHARE = 0.1  # of the time: what hidden and unfinished calls may have of it beside a "no fault" that is certain
 _SURE = 0.60  # of figures that somebody gave, the share of the largest layer
 
 
@@ -47,7 +49,7 @@ def verdict(
     names_layer = is_sound and (unseen is None or unseen.is_sure(mean)) and (ticks is None or ticks.names_layer(mean))
     largest = mean.by_srt.largest if names_layer else None
     cause = found.cause
-    confidence, reasons = _confidence(found, mean, slowest, ground)
+    confidence, reasons = _confidence(found, mean, slowest, ground, findings)
     return Verdict(
         outcome=found.outcome,
         layer=cause.layer if cause is not None and found.outcome == "fault" else None,
@@ -132,6 +134,7 @@ def _text(
         said.append(f"No fault found: {judged}.")
     else:
         said.append(f"Cannot tell yet: {found.why or lowered(found.cause.headline if found.cause else '')}.")
+    said += _hog(found, ground)
     said += [] if unseen is None else [unseen.with_them().strip()]
     ticks = None if ground is None else ground.ticks
     if mean.network_ms >= 0 and mean.server_ms >= 0 and (ticks is None or ticks.tells_means(mean)):
@@ -146,6 +149,13 @@ def _text(
     if found.by != "tries":
         said += _between_tries(findings, found)
     return " ".join(one for one in said if one)
+
+
+def _hog(found: Lead, ground: Ground | None) -> list[str]:
+    """Who else has most of what the cause is a queue for."""
+    known = row(found.cause.code).shared if found.cause is not None else ""
+    hog = None if ground is None or found.cause is None else ground.hogs.get(found.cause.layer)
+    return [f"{hog.name} has {percent(hog.share)} of {known}."] if hog is not None and known else []
 
 
 def _on_wire(mean: Layers) -> str:
@@ -255,8 +265,10 @@ def _proof(mean: Layers, cause: Diagnosis | None, findings: Sequence[Diagnosis])
 # --- How sure ---------------------------------------------------------------------------------------------------------
 
 
-def _confidence(found: Lead, mean: Layers, slowest: Layers | None, ground: Ground | None) -> tuple[str, list[str]]:
-    """Of the whole text: the weakest of all grounds decides; each that is not strong is named."""
+def _confidence(
+    found: Lead, mean: Layers, slowest: Layers | None, ground: Ground | None, findings: Sequence[Diagnosis]
+) -> tuple[str, list[str]]:
+    """The text's: the weakest of all grounds decides; each that is not strong is named."""
     worst, reasons = _of_figures(mean) if ground is None else _of_captures(slowest, ground)
     if found.outcome == "undecided":
         return "low", [*reasons, "what decides it has not been measured"]
@@ -275,10 +287,27 @@ def _confidence(found: Lead, mean: Layers, slowest: Layers | None, ground: Groun
     if cause is not None and cause.layer == "client" and ground is not None and ground.unseen_explain:
         reasons.append("what lies above the wire may be of operations that are not in the captures")
         worst = min(worst, 1)
+    explained = sum(one.share or 0.0 for one in findings if one.code not in VAGUE)
+    if found.outcome == "fault" and found.by == "mean" and ground is not None and explained < _EXPLAINED:
+        reasons.append(f"{percent(1 - explained)} of the mean has no cause that was found")
+        worst = min(worst, 1)
+    if found.outcome == "no-fault" and ground is not None and (reason := _unexplained(ground, findings)):
+        reasons.append(reason)
+        worst = min(worst, 1)
     if ground is not None and ground.unseen is not None:
         reasons.append("operations that are not shown have much of the time; what they waited for is not known")
         worst = min(worst, 1)
     return _GRADES[worst], reasons
+
+
+def _unexplained(ground: Ground, findings: Sequence[Diagnosis]) -> str:
+    """Why "no fault" is not certain: time that nothing explains, or that no capture shows."""
+    if (share := sum(one.share or 0.0 for one in findings if one.code in VAGUE)) >= _EXPLAINED:
+        return f"nothing explains {percent(min(share, 1.0))} of the mean"
+    if (share := max(ground.hidden, ground.unfinished)) >= _UNKNOWN_SHARE:
+        what = "operations that are not shown" if share == ground.hidden else "calls without a reply"
+        return f"{what} have up to {percent(share)} of the time"
+    return ""
 
 
 def _of_figures(mean: Layers) -> tuple[int, list[str]]:

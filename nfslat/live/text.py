@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from nfslat.answer.figures import GROUP_FIGURES, figures_of
 from nfslat.answer.words import ms
 from nfslat.live.held import held_from
 from nfslat.live.rows import Row
@@ -14,9 +15,13 @@ from nfslat.live.watch import Stretch
 from nfslat.model.units import iso
 from nfslat.report.text_layout import count, count_of, wrap
 
+# Columns of their own have the wait for a thread and the rest; others of a group follow.
+_MORE = tuple(figure for figure in GROUP_FIGURES if not figure.stands_apart)
 HEADINGS = (
-    "           ops/s   MB/s client    p99   net-   wait     in",
-    "time                    SRT ms     ms   work thread thread lost answer",
+    "           ops/s   MB/s client    p99   net-   wait     in" + "".join(f" {one.head[:6]:>6}" for one in _MORE),
+    "time                    SRT ms     ms   work thread thread"
+    + "".join(f" {one.unit:>6}" for one in _MORE)
+    + " lost answer",
 )
 _ROWS_A_HEADING = 20
 _RUNS_LISTED = 4
@@ -175,11 +180,12 @@ def cells_of(row: Row) -> list[str]:
     in_thread = None if row.server_ms is None else row.server_ms - (row.queue_ms or 0.0)
     at_client = [_ms(value, inferred=row.inferred == "client") for value in (row.client_ms, row.client_p99_ms)]
     at_server = [_ms(value, inferred=row.inferred == "server") for value in (row.queue_ms, in_thread)]
+    more = [_ms(figures_of(row)[figure.name], inferred=bool(row.inferred)) for figure in _MORE]
     return [
         f"{clock(row.begin):<8}",
         f"{row.ops_per_s:>7,.0f}",
         f"{row.mb_per_s:>6.{1 if row.mb_per_s < _TENTHS_BELOW_MB else 0}f}",
-        *(f"{cell:>6}" for cell in (*at_client, _ms(row.network_ms, inferred=bool(row.inferred)), *at_server)),
+        *(f"{cell:>6}" for cell in (*at_client, _ms(row.network_ms, inferred=bool(row.inferred)), *at_server, *more)),
         f"{'-' if row.lost_segments is None else row.lost_segments:>4}",
         answer_of(row),
     ]

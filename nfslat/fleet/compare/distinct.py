@@ -11,8 +11,8 @@ from nfslat.findings.server import THREADS
 from nfslat.findings.words import ms, percent, times
 from nfslat.fleet.compare.excess import LAYERS
 from nfslat.fleet.compare.outliers import Standing
-from nfslat.fleet.compare.summary import CANNOT_TELL, INFERRED, ClientSummary
-from nfslat.fleet.model import Brief
+from nfslat.fleet.compare.summary import INFERRED, ClientSummary
+from nfslat.fleet.model import CANNOT_TELL, Brief
 
 CLIENT = "client"  # a kind beside `LAYERS`: above the wire
 KINDS = (*LAYERS, CLIENT)
