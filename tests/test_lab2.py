@@ -61,7 +61,7 @@ needs_lab3 = pytest.mark.skipif(not LAB3.exists(), reason="no captures at ../sha
 
 @needs_lab3
 def test_slots_of_a_session_are_a_limit_though_a_busy_client_fills_them_late() -> None:
-    """Four slots, as each reply says, for 16 callers: all are in use for 41 % of the time, for longer than any fewer."""
+    """Four slots, as each reply says, for 16 callers: all in use for 41 % of the time, and for longer than any fewer."""
     pair = [str(LAB3 / "sslots4_lan" / f"{side}.pcap.gz") for side in ("server", "client")]
     for captures in (pair, pair[:1], pair[1:]):
         found = api.run(captures, api.Options()).summary.verdict
@@ -84,8 +84,8 @@ def test_the_servers_own_counters_prove_threads_that_no_mark_of_the_packets_does
         sections = "".join(f"#### nfslat: {title}\n{text.strip()}\n" for title, text in parts.items())
         path.write_text(f"# nfslat snapshot 1\n{sections}#### nfslat: end\n")
         snapshots.append(str(path))
-    pair = [str(folder / f"{side}.pcap.gz") for side in ("server", "client")]
-    found = api.run(pair, api.Options(server_snapshot=tuple(snapshots))).summary.verdict
+    server, client = (folder / f"{side}.pcap.gz" for side in ("server", "client"))
+    found = api.correlate(server, client, server_snapshot=snapshots).summary.verdict
     assert found is not None
     assert (found.outcome, found.cause, found.confidence) == ("fault", "server-threads", "high")
     assert found.text.startswith("Calls queue in the server for its only thread: 95.9 of 113.2 ms (84.8 %).")
