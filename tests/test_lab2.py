@@ -61,7 +61,7 @@ needs_lab3 = pytest.mark.skipif(not LAB3.exists(), reason="no captures at ../sha
 
 @needs_lab3
 def test_slots_of_a_session_are_a_limit_though_a_busy_client_fills_them_late() -> None:
-    """Four slots, as each reply says, for 16 callers: all in use for 41 % of the time, and for longer than any fewer."""
+    """Four slots, as each reply says, for 16 callers: all in use for 41 % of the time, longer than any fewer."""
     pair = [str(LAB3 / "sslots4_lan" / f"{side}.pcap.gz") for side in ("server", "client")]
     for captures in (pair, pair[:1], pair[1:]):
         found = api.run(captures, api.Options()).summary.verdict
