@@ -171,7 +171,6 @@ def _serial(f: Facts) -> Diagnosis | None:
             listings=s.listings,
         ),
         advice=LookAt(
-            knob="how often the client asks",
             how=(
                 "grep nfs /proc/mounts",
                 "# on the client: mount options (noac, actimeo, lookupcache, nordirplus)",
@@ -398,7 +397,6 @@ def _above(f: Facts) -> Diagnosis | None:
             unseen_ms=unseen,
         ),
         advice=LookAt(
-            knob="evidence from the client",
             how=(
                 "scripts/snapshot.sh before and after, then nfslat ... --client-snapshot BEFORE AFTER",
                 "perf sched latency, vmstat 1, pidstat -w -p PID 1",

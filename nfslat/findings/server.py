@@ -389,7 +389,6 @@ def _slow_data(f: Facts) -> Diagnosis | None:
         confidence=confidence,
         evidence=evidence,
         advice=LookAt(
-            knob="the storage behind the server, or the file system's locks",
             how=(
                 "iostat -x 1 on the server: await and aqu-sz of the exported device",
                 "nfslat ... --storage-ms",
@@ -489,7 +488,6 @@ def _unknown(f: Facts) -> Diagnosis | None:
         confidence="certain",
         evidence=Unknown(server_ms=f.mean.server_ms, in_thread_ms=slow_ms, late_ms=late),
         advice=LookAt(
-            knob="evidence from the server",
             how=(
                 "nfslat ... --server-snapshot BEFORE AFTER (scripts/snapshot.sh)",
                 "nfslat ... --storage-ms MS",
@@ -545,7 +543,6 @@ def _reconnect(f: Facts) -> Diagnosis | None:
             at=none.at if none is not None else None,
         ),
         advice=LookAt(
-            knob="the server's log at that time",
             how=(
                 "journalctl -u nfs-server",
                 "nfslat show ... --slowest 3",
@@ -586,7 +583,6 @@ def with_window(f: Facts, found: list[Diagnosis]) -> list[Diagnosis]:
             confidence="likely",
             evidence=ServerWindow(**vars(window), longest_ms=shut.longest_ms, at=shut.at, times=shut.count),
             advice=LookAt(
-                knob="the server's threads, or its receive buffer",
                 how=(
                     "ss -tn dport = :2049 # on the client: Send-Q, what waits in the socket for the server's window",
                     "grep ^th /proc/net/rpc/nfsd; cat /proc/fs/nfsd/pool_stats # on the server: threads, and who waits",
