@@ -888,6 +888,8 @@ def test_threads_that_the_server_counts_have_the_share_that_their_number_leaves(
     assert (unknown.share, unknown.headline) == (None, "Calls queue in the server for a thread")
     leads = verdict(counted.mean, None, SOUND, ranked([unknown, *server_findings(UNKNOWN)]))
     assert (leads.outcome, leads.cause, leads.confidence) == ("fault", "server-threads", "high")
+    serial = replace(counted, threads=None, least_queue_ms=None, server=server(max=1, limited=False, cannot="few"))
+    assert "server-threads" not in codes(server_findings(serial))
     assert "server-threads" not in codes(server_findings(replace(counted, least_queue_ms=0.5)))
     assert "server-threads" not in codes(server_findings(replace(counted, woken_share=0.6)))
     fits = replace(QUEUE, woken_share=0.028, threads=16, least_queue_ms=40.0)

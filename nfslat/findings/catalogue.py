@@ -111,8 +111,8 @@ def _counted(counter: Counter) -> str:
     speaks_for, against = bound(*counter.speaks_for), bound(*counter.speaks_against)
     proves, words = "proves" if counter.proves else "goes with", counter.words
     return (
-        f"{words[:1].upper()}{words[1:]}: {speaks_for} {proves} it, {against} refutes it, whatever packets make likely. "
-        f"{counter.seen}"
+        f"{words[:1].upper()}{words[1:]}: {speaks_for} {proves} it, {against} refutes it, whatever packets make "
+        f"likely. {counter.seen}"
     )
 
 

@@ -222,8 +222,8 @@ def _in_thread(f: Facts) -> list[Diagnosis | None]:
 def _queue(f: Facts) -> Diagnosis | None:
     """Calls that wait for a thread, or as if for one."""
     counted, queue_ms = f.counted(THREADS), f.queue_ms
-    if queue_ms is None and not counted:
-        return None
+    if queue_ms is None and (not counted or (f.server is not None and f.server.max < 2)):
+        return None  # a thread that is not asleep yet is not woken either, and the only caller waits for nobody
     # What TCP made of the server's response time is no wait for a thread, and none of it is a queue's.
     share, slowest = None if queue_ms is None else f.share_within("server", queue_ms), _slowest_queue(f)
     if share is not None and share < _SOME and (slowest or 0.0) < _SOME:
