@@ -431,7 +431,7 @@ def report(
     from nfslat.figures.ticks import objective_error_ms
     from nfslat.figures.whatif import in_effect, what_if
     from nfslat.findings.parts import lead_by_parts
-    from nfslat.findings.verdict import but_given
+    from nfslat.findings.verdict import unasked
     from nfslat.tally.captures import CaptureTally
 
     sides = c.measured
@@ -463,7 +463,7 @@ def report(
         if of_parts is not None:
             phases = []  # of all pairs together: another mix of hosts is no other state of any
         causes, verdict = of_parts or lead_by_parts(phases, whole) or (causes, judged.verdict)
-        verdict = but_given(verdict, judged.facts.given)
+        verdict = unasked(verdict, judged.facts.measured)
     now = None if facts is None else in_effect(c, known, facts, causes, sessions=sessions)
     replays, unanswered = what_if(c, asked, now)
     said = Said(

@@ -69,7 +69,7 @@ from nfslat.findings.resent import resent_findings
 from nfslat.findings.server import Unknown, server_findings, with_window
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.unseen import WithUnseen
-from nfslat.findings.verdict import Ground, but_given, verdict
+from nfslat.findings.verdict import Ground, unasked, verdict
 from nfslat.findings.witness import WARNED
 from nfslat.findings.words import ms, times
 from nfslat.model.causes import CHARGES
@@ -870,9 +870,9 @@ def test_what_hosts_count_speaks_for_a_finding_and_against_it(
     assert {one.code: one.confidence for one in found} == said
     (name,) = figures
     asked = [one.counter for one in ROWS if one.counter is not None and getattr(known, one.counter.figure) is not None]
-    assert known.given == {one.step.command for one in asked}, name
-    judged = but_given(verdict(known.mean, None, SOUND, ranked(found)), known.given)
-    assert judged.next is None or judged.next.command not in known.given
+    assert known.measured == {one.step.command for one in asked}, name
+    judged = unasked(verdict(known.mean, None, SOUND, ranked(found)), known.measured)
+    assert judged.next is None or judged.next.command not in known.measured
 
 
 def test_threads_that_the_server_counts_have_the_share_that_their_number_leaves() -> None:
@@ -888,6 +888,8 @@ def test_threads_that_the_server_counts_have_the_share_that_their_number_leaves(
     assert (unknown.share, unknown.headline) == (None, "Calls queue in the server for a thread")
     leads = verdict(counted.mean, None, SOUND, ranked([unknown, *server_findings(UNKNOWN)]))
     assert (leads.outcome, leads.cause, leads.confidence) == ("fault", "server-threads", "high")
+    serial = replace(counted, threads=None, least_queue_ms=None, server=server(max=1, limited=False, cannot="few"))
+    assert "server-threads" not in codes(server_findings(serial))
     assert "server-threads" not in codes(server_findings(replace(counted, least_queue_ms=0.5)))
     assert "server-threads" not in codes(server_findings(replace(counted, woken_share=0.6)))
     fits = replace(QUEUE, woken_share=0.028, threads=16, least_queue_ms=40.0)

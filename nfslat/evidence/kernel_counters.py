@@ -51,12 +51,12 @@ def pressure(what: str, text: str) -> dict[str, int]:
 def segments(text: str) -> dict[str, int]:
     """``tcp.OutSegs``, ``tcp.RetransSegs`` and so on: a line of names, and one of figures."""
     rows = [line.split()[1:] for line in text.split("\n") if line.startswith("Tcp:")]
-    told = zip(*rows[:2], strict=False) if len(rows) > 1 else ()
-    return {f"tcp.{name}": int(figure) for name, figure in told if _DIGITS.match(figure)}
+    pairs = zip(*rows[:2], strict=False) if len(rows) > 1 else ()
+    return {f"tcp.{name}": int(figure) for name, figure in pairs if _DIGITS.match(figure)}
 
 
 def resent_share(grown: Mapping[str, int]) -> float | None:
-    """Of the segments that a host sent, those that it had sent before (OutSegs has none of these); None of few."""
+    """The share of what a host sent that it had sent before, which OutSegs leaves out; None of few segments."""
     sent, again = grown.get("tcp.OutSegs", 0), grown.get("tcp.RetransSegs")
     return None if again is None or sent < _FEW_SEGMENTS else again / (sent + again)
 

@@ -102,14 +102,17 @@ class Row:
         )
 
 
-def _counted(one: Counter) -> str:
+def _counted(counter: Counter) -> str:
     def bound(low: float, high: float) -> str:
-        return f"{low * 100:g} % or more" if high == _ANY else f"{high * 100:g} % or less" if high else "none of them"
+        return (
+            f"{low * 100:g} % or more" if high == _NO_BOUND else f"{high * 100:g} % or less" if high else "none of them"
+        )
 
-    speaks_for, against = bound(*one.speaks_for), bound(*one.speaks_against)
+    speaks_for, against = bound(*counter.speaks_for), bound(*counter.speaks_against)
+    proves, words = "proves" if counter.proves else "goes with", counter.words
     return (
-        f"{one.words[:1].upper()}{one.words[1:]}: {speaks_for} {'proves' if one.proves else 'goes with'} it, {against} "
-        f"refutes it, whatever packets make likely. {one.seen}"
+        f"{words[:1].upper()}{words[1:]}: {speaks_for} {proves} it, {against} refutes it, whatever packets make "
+        f"likely. {counter.seen}"
     )
 
 
@@ -117,12 +120,12 @@ def _waits(words: str) -> tuple[tuple[str, str], ...]:
     return (("wait_ms", words),)
 
 
-_ANY = float("inf")
+_NO_BOUND = float("inf")
 _WOKEN = Counter(
     figure="woken_share",
     words="threads that were woken for sockets that were queued (pool_stats)",
     speaks_for=(0.0, 0.2),
-    speaks_against=(0.9, _ANY),
+    speaks_against=(0.9, _NO_BOUND),
     seen="In the lab 2 to 19 % with too few threads, 97 % or more with enough, and 50 to 90 % where they were too few "
     "for a part of the time.",
     step=step.THREADS,
@@ -130,7 +133,7 @@ _WOKEN = Counter(
 _QUEUED = Counter(
     figure="slot_wait_share",
     words="the wait before a call is sent (queue of mountstats), of its time on the wire",
-    speaks_for=(0.5, _ANY),
+    speaks_for=(0.5, _NO_BOUND),
     speaks_against=(0.0, 0.1),
     seen="In the lab 0.8 to 14 times that time with too few slots, and 0 to 0.34 times with enough, but for write-back "
     "without a limit (4 times), which waits for its socket and keeps no number in flight.",
@@ -139,7 +142,7 @@ _QUEUED = Counter(
 _DEVICE = Counter(
     figure="storage_share",
     words="the device's own time (diskstats, iostat), of the server's",
-    speaks_for=(0.7, _ANY),
+    speaks_for=(0.7, _NO_BOUND),
     speaks_against=(0.0, 0.3),
     seen="Disks of the lab that were made slow have 0.8 to 1 of it.",
     step=step.DISK,
@@ -147,7 +150,7 @@ _DEVICE = Counter(
 _RESENT = Counter(
     figure="resent_share",
     words="segments that the hosts sent again (RetransSegs), of those that they sent (OutSegs)",
-    speaks_for=(0.005, _ANY),
+    speaks_for=(0.005, _NO_BOUND),
     speaks_against=(0.0, 0.0),
     seen="In the lab 0.6 to 1.9 % with loss of 1 to 2 %, and up to 2.8 % without, where an answer was late; but what "
     "no host sent again, no path lost.",

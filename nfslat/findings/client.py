@@ -14,7 +14,7 @@ from nfslat.wire.above import Why
 SESSION_SLOTS = "session-slots"
 SLOT_CODES = ("client-slots", SESSION_SLOTS)
 ABOVE = "above-wire"
-_ARE_SLOTS = "slots"  # `ClientInFlight.held`
+_HELD_BY_SLOTS = "slots"  # `ClientInFlight.held`
 _SOME = 0.05
 _AT_LIMIT = 0.5  # of the busy time, where the application's time is known to lie above the wire
 _PROVES = 0.3  # of the application's time above the wire: the wait that slots make is seen from outside
@@ -171,7 +171,6 @@ def _serial(f: Facts) -> Diagnosis | None:
             listings=s.listings,
         ),
         advice=LookAt(
-            knob="how often the client asks",
             how=(
                 "grep nfs /proc/mounts",
                 "# on the client: mount options (noac, actimeo, lookupcache, nordirplus)",
@@ -327,7 +326,7 @@ class _Limit(NamedTuple):
 
 def _limit(f: Facts) -> _Limit | None:
     c = f.client
-    are_slots = c is not None and c.held == _ARE_SLOTS
+    are_slots = c is not None and c.held == _HELD_BY_SLOTS
     session = next((one for one in f.sessions if not one.callbacks), None)
     in_session = "in its NFSv4.1 session"
     if session is not None and session.limited and session.limit is not None:
@@ -398,7 +397,6 @@ def _above(f: Facts) -> Diagnosis | None:
             unseen_ms=unseen,
         ),
         advice=LookAt(
-            knob="evidence from the client",
             how=(
                 "scripts/snapshot.sh before and after, then nfslat ... --client-snapshot BEFORE AFTER",
                 "perf sched latency, vmstat 1, pidstat -w -p PID 1",

@@ -61,7 +61,6 @@ def database_findings(f: Facts) -> list[Diagnosis]:
         confidence="likely",
         evidence=evidence,
         advice=LookAt(
-            knob="run queue, paging and the kernel of the database's host",
             how=(
                 "# run queue: vmstat 1 (r above the processors), perf sched latency; cgroup limits; steal time (st)",
                 "# paging: vmstat 1 (si, so, free), pidstat -r 1 (majflt), huge pages in /proc/meminfo for the SGA",

@@ -57,7 +57,7 @@ class Evidence:
 class LookAt:
     """Advice where there is no value to set: what to look at, and how."""
 
-    knob: str
+    knob: str = ""  # "": that of its row in the catalogue
     how: tuple[str, ...]
     takes_effect: str = ""
     verify: str = ""
@@ -129,6 +129,8 @@ def diagnosis(
     """One with its severity."""
     known = [one for one in (share, slowest) if one is not None]
     severity = "warning" if not known or max(known) >= MATTERS else "info"
+    if isinstance(advice, LookAt) and not advice.knob:
+        advice = dataclasses.replace(advice, knob=row(code).knob)
     if slowest is not None:
         evidence = dataclasses.replace(evidence, share_slowest=slowest)  # type: ignore[call-arg]  # see `Evidence`
     return Diagnosis(code, layer, severity, share, slowest, confidence, text, evidence, advice)

@@ -352,10 +352,10 @@ class Facts:
         return next((speaks for speaks, (low, high) in ranges if low <= value <= high), None)
 
     @property
-    def given(self) -> frozenset[str]:
+    def measured(self) -> frozenset[str]:
         """Commands of the measurements whose counters are known: nobody is to be asked for them again."""
-        counters = [one.counter for one in ROWS if one.counter is not None]
-        return frozenset(one.step.command for one in counters if getattr(self, one.figure) is not None)
+        counters = [finding.counter for finding in ROWS if finding.counter is not None]
+        return frozenset(each.step.command for each in counters if getattr(self, each.figure) is not None)
 
     @property
     def slot_wait_share(self) -> float | None:

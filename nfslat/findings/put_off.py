@@ -186,7 +186,6 @@ def _lost(f: Facts) -> Diagnosis | None:
         confidence="likely",
         evidence=Lost(answers=p.answers, statuses=dict(p.statuses), answers_share=p.answers / f.ops),
         advice=LookAt(
-            knob="the export behind these handles",
             how=(
                 "# on the client: which mount, and whether its files are there: stat on it; umount and mount it again",
                 "# on the server: exportfs -v (fsid= the same as before?), and whether the file system is mounted",
@@ -197,7 +196,6 @@ def _lost(f: Facts) -> Diagnosis | None:
 
 _ADVICE = {
     "grace": LookAt(
-        knob="the server's start and its grace period",
         how=(
             "# on the server: who restarted it, and when: journalctl -u nfs-server",
             "cat /proc/fs/nfsd/nfsv4gracetime /proc/fs/nfsd/nfsv4leasetime",
@@ -207,7 +205,6 @@ _ADVICE = {
         risk="a grace period that is too short lets others take locks that clients still think they have",
     ),
     "delay": LookAt(
-        knob="what the server waits for",
         how=(
             "# on the server: who has delegations and opens: cat /proc/fs/nfsd/clients/*/states",
             "# NFSv3: mountd that does not answer, file systems that fetch files from tape: journalctl -u nfs-mountd",
@@ -216,12 +213,10 @@ _ADVICE = {
         risk="without delegations (sysctl fs.leases-enable=0 on the server) clients open and close files by asking",
     ),
     "locked": LookAt(
-        knob="who holds the lock",
         how=("# on the server: cat /proc/locks, and for NFSv4 cat /proc/fs/nfsd/clients/*/states",),
         verify="no NFS4ERR_DENIED or NFS4ERR_LOCKED in a new capture",
     ),
     "state": LookAt(
-        knob="why state was lost",
         how=(
             "# on the server: was it started anew (journalctl -u nfs-server), has it let a lease expire (dmesg -T)?",
             "# on the client: two hosts with one name share a client ID: cat /sys/module/nfs/parameters/"

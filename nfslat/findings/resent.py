@@ -57,7 +57,6 @@ def resent_findings(f: Facts) -> list[Diagnosis]:
 
 
 _ADVICE = LookAt(
-    knob="timeo of the mount",
     how=(
         "grep -o 'timeo=[0-9]*,retrans=[0-9]*' /proc/mounts # on the client: tenths of a second",
         "# mount with timeo=600,retrans=2 (what TCP has without the option), or leave the option out",

@@ -195,7 +195,7 @@ def _as_counted(f: Facts) -> Facts:
     if s.limited and (f.threads is None or low is None or high is None or low <= f.threads <= high):
         return f
     if f.least_queue_ms is not None:
-        return dataclasses.replace(f, queue_ms=f.least_queue_ms, queue_is_measured=True)
+        return dataclasses.replace(f, queue_ms=f.least_queue_ms, slowest_queue_ms=None, queue_is_measured=True)
     return dataclasses.replace(f, queue_ms=None) if s.instead or s.cannot else f
 
 
@@ -222,8 +222,8 @@ def _in_thread(f: Facts) -> list[Diagnosis | None]:
 def _queue(f: Facts) -> Diagnosis | None:
     """Calls that wait for a thread, or as if for one."""
     counted, queue_ms = f.counted(THREADS), f.queue_ms
-    if queue_ms is None and not counted:
-        return None
+    if queue_ms is None and (not counted or (f.server is not None and f.server.max < 2)):
+        return None  # a thread that is not asleep yet is not woken either, and the only caller waits for nobody
     # What TCP made of the server's response time is no wait for a thread, and none of it is a queue's.
     share, slowest = None if queue_ms is None else f.share_within("server", queue_ms), _slowest_queue(f)
     if share is not None and share < _SOME and (slowest or 0.0) < _SOME:
@@ -389,7 +389,6 @@ def _slow_data(f: Facts) -> Diagnosis | None:
         confidence=confidence,
         evidence=evidence,
         advice=LookAt(
-            knob="the storage behind the server, or the file system's locks",
             how=(
                 "iostat -x 1 on the server: await and aqu-sz of the exported device",
                 "nfslat ... --storage-ms",
@@ -489,7 +488,6 @@ def _unknown(f: Facts) -> Diagnosis | None:
         confidence="certain",
         evidence=Unknown(server_ms=f.mean.server_ms, in_thread_ms=slow_ms, late_ms=late),
         advice=LookAt(
-            knob="evidence from the server",
             how=(
                 "nfslat ... --server-snapshot BEFORE AFTER (scripts/snapshot.sh)",
                 "nfslat ... --storage-ms MS",
@@ -545,7 +543,6 @@ def _reconnect(f: Facts) -> Diagnosis | None:
             at=none.at if none is not None else None,
         ),
         advice=LookAt(
-            knob="the server's log at that time",
             how=(
                 "journalctl -u nfs-server",
                 "nfslat show ... --slowest 3",
@@ -586,7 +583,6 @@ def with_window(f: Facts, found: list[Diagnosis]) -> list[Diagnosis]:
             confidence="likely",
             evidence=ServerWindow(**vars(window), longest_ms=shut.longest_ms, at=shut.at, times=shut.count),
             advice=LookAt(
-                knob="the server's threads, or its receive buffer",
                 how=(
                     "ss -tn dport = :2049 # on the client: Send-Q, what waits in the socket for the server's window",
                     "grep ^th /proc/net/rpc/nfsd; cat /proc/fs/nfsd/pool_stats # on the server: threads, and who waits",

@@ -15,7 +15,7 @@ from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.server import UNKNOWN
 from nfslat.findings.words import lowered, ms, percent, span
 
-__all__ = ["Ground", "but_given", "verdict", "verdict_of_hang"]
+__all__ = ["Ground", "unasked", "verdict", "verdict_of_hang"]
 
 _GRADES = ("low", "medium", "high")
 _SOME_NEGATIVE, _MANY_NEGATIVE = 0.01, 0.1  # of the ops
@@ -69,14 +69,14 @@ def verdict(
     )
 
 
-def but_given(found: Verdict, given: Collection[str]) -> Verdict:
-    """The same verdict, whose next measurement is none of those whose commands are `given`: what is known already is
-    not asked for."""
-    if found.next is None or found.next.command not in given:
-        return found
-    others = row(found.cause or UNKNOWN).decided_by
-    left = next((next_step(one) for one in others if one.command not in given), None)
-    return dataclasses.replace(found, next=left)
+def unasked(verdict: Verdict, measured: Collection[str]) -> Verdict:
+    """The same verdict, whose next measurement is none of those whose commands are in `measured`: what is known is not
+    asked for."""
+    if verdict.next is None or verdict.next.command not in measured:
+        return verdict
+    steps = row(verdict.cause or UNKNOWN).decided_by
+    left = next((next_step(step) for step in steps if step.command not in measured), None)
+    return dataclasses.replace(verdict, next=left)
 
 
 def verdict_of_hang(hangs: Sequence[Diagnosis]) -> Verdict | None:

@@ -20,7 +20,7 @@ from nfslat.model.tables import U32 as U32Column
 from nfslat.peer.inferred import Stamps
 
 _AT_ONCE_NS = 150_000  # as in `slots`
-_LEAST = 0.2  # of the busy time: so long all slots must have been in use to be a limit
+_LEAST_LIMIT_SHARE = 0.2  # of the busy time, all slots in use: 0.41 and more in the lab where calls wait for one
 _FEW_SLOTS = 1 << 16
 _HIDDEN = 0.25  # as in `slots`
 
@@ -47,7 +47,7 @@ class Session(NamedTuple):
     def limited(self) -> bool:
         """Were all slots in use for longer than any smaller number of them? What would ask for more piles up at a limit
         that it knows, however late a busy client fills slots that are free. Whether calls waited is not on the wire."""
-        if self.limit is None or self.at_limit_share is None or self.at_limit_share < _LEAST:
+        if self.limit is None or self.at_limit_share is None or self.at_limit_share < _LEAST_LIMIT_SHARE:
             return False
         return all(self.at_limit_share > (self.slots.levels.share(level) or 0.0) for level in range(1, self.limit))
 

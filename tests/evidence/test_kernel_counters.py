@@ -91,6 +91,21 @@ def test_ticks_are_shares(host: Host) -> None:
     assert (load.idle, load.steal) == (pytest.approx(0.1), pytest.approx(0.05))
 
 
+_SNMP = "Tcp: RtoAlgorithm MaxConn OutSegs RetransSegs\nTcp: 1 -1 {sent} {again}\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "again", "share"), [(19_800, 200, 0.01), (20_000, 0, 0.0), (900, 100, None), (-5_000, 3, None)]
+)
+def test_what_a_host_sent_again_is_a_share_of_what_it_sent(sent: int, again: int, share: float | None) -> None:
+    """OutSegs has none of what was sent again; of few segments, or counters that began anew, there is no share."""
+    before = kernel_counters.segments(_SNMP.format(sent=7_000, again=3))
+    after = kernel_counters.segments(_SNMP.format(sent=7_000 + sent, again=3 + again))
+    assert before == {"tcp.RtoAlgorithm": 1, "tcp.OutSegs": 7_000, "tcp.RetransSegs": 3}
+    assert kernel_counters.resent_share(kernel_counters.growth(before, after)) == share
+    assert kernel_counters.segments("Tcp: OutSegs\n") == kernel_counters.segments("Udp: OutSegs\nUdp: 3\n") == {}
+
+
 def test_counters_that_went_backwards_tell_nothing(host: Host) -> None:
     """Another disk has the name now."""
     first, last = host.taken(-1, _disk("sdb", 1000, 500, 9000)), host.taken(9, _disk("sdb", 10, 5, 90))
