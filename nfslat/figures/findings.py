@@ -43,7 +43,7 @@ from nfslat.findings.facts import (
     moved_ms,
 )
 from nfslat.findings.failing import failing_findings
-from nfslat.findings.hanging import hang_findings
+from nfslat.findings.hanging import hang_findings, with_path
 from nfslat.findings.hosts import host_findings
 from nfslat.findings.inferred import no_surer
 from nfslat.findings.layers import Layers
@@ -62,6 +62,7 @@ from nfslat.model.units import to_ms, utc
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
 from nfslat.results import Analysis, Side
+from nfslat.tally.unanswered import unfinished_share
 from nfslat.wire.charges.places import place
 from nfslat.wire.connecting import Connecting, Fate, unheard_ns
 from nfslat.wire.reconnects import sent_on_a_new_connection
@@ -151,7 +152,7 @@ def judge(
     elif c.ticks:
         explained = [cause for cause in explained if getattr(cause.evidence, "is_told", True)]
     gains = with_gains(c, facts, in_effect(c, known, facts, explained), explained)
-    found = ranked(gains, facts.mean.total_ms)
+    found = with_path(ranked(gains, facts.mean.total_ms), hangs)
     error_ms, ticks = 0.0, ticks_of(c)
     if c.inferred is not None:
         found = no_surer(found, c.inferred.near)
@@ -169,6 +170,9 @@ def judge(
         unseen_explain=facts.unseen_ms is not None,
         unseen=facts.unseen if facts.unseen is not None and facts.unseen.matters else None,
         clock_fits=c.clock.fits,
+        impossible=0 if c.clock.steps else max(side.impossible_ops for side in c.measured.values()),
+        unfinished=unfinished_share(c),
+        hidden=0.0 if facts.unseen is None else facts.unseen.share_of_time[1],
         late=[name for name, own in c.own.items() if own.is_late],
         all_late=any(own.apart_ns for own in c.own.values()),
         inferred=None if c.inferred is None else c.inferred.side,
@@ -296,6 +300,8 @@ def _facts(
         version=max(by_op, key=lambda row: row.count).version,
         threads=None if _is_refuted(known.threads, inflight.server) else known.threads,
         woken_share=known.woken_share,
+        least_queue_ms=_least_queue_ms(c, known, inflight.server),
+        resent_share=known.resent_share,
         slots=known.slots,
         slot_wait_ms=known.mean_ms("slot_wait_ms", c, rows),
         database=known.database,
@@ -461,6 +467,18 @@ def _all_in_threads(server: model.ServerInFlight) -> bool:
     return not server.limited and server.threads_lower_bound >= server.max
 
 
+def _least_queue_ms(c: Analysis, known: Known, server: model.ServerInFlight) -> float | None:
+    """The mean of what calls wait for a thread at least: as many work at once as there are threads, and the others
+    wait, whoever they are, or their replies stand in a socket. None where the number is not known, or cannot be."""
+    levels = c.inflight.server.levels
+    if known.threads is None or _is_refuted(known.threads, server) or not levels.ops:
+        return None
+    above = np.maximum(np.arange(len(levels.time_ns)) - known.threads, 0)
+    in_socket_ns = None if c.charges is None else c.charges.in_socket_ns()
+    waits_ns = float(np.dot(levels.time_ns, above)) / levels.ops
+    return to_ms(max(waits_ns - (0.0 if in_socket_ns is None else float(in_socket_ns.mean())), 0.0))
+
+
 def _is_refuted(threads: int | None, server: model.ServerInFlight) -> bool:
     return threads is not None and threads < server.threads_lower_bound
 
@@ -505,7 +523,13 @@ def _connects(c: Analysis, opened: Connecting) -> Connects | None:
     total_ns = int((opened.until_ns - opened.since_ns).sum())
     span_ns = c.client.decoded.last_ns - c.client.decoded.first_ns
     share = total_ns / span_ns if 0 < total_ns <= span_ns else None
-    return Connects(len(opened.conn), to_ms(total_ns), Fate(int(np.bincount(opened.fate).argmax())), share)
+    return Connects(
+        len(opened.conn),
+        to_ms(total_ns),
+        Fate(int(np.bincount(opened.fate).argmax())),
+        share,
+        int(opened.is_open.sum()),
+    )
 
 
 def _reconnects(c: Analysis) -> Reconnects | None:

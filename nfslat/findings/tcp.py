@@ -103,6 +103,7 @@ class _Said(NamedTuple):
     confidence: str
     advice: LookAt
     evidence: Evidence | None = None  # beside the waits, and the ops that they hit
+    layer: str = "network"
 
 
 def tcp_findings(facts: Facts) -> list[Diagnosis]:
@@ -128,7 +129,7 @@ def _finding(
         return None
     return diagnosis(
         code,
-        "network",
+        said.layer,
         said.text,
         share=f.share_within("network", waits) + f.share(kept),
         slowest=f.slowest_share(slowest),
@@ -191,6 +192,8 @@ def _loss(f: Facts) -> Diagnosis | None:
             "when RPC's timer ran out"
         )
     kept, stops = f.kept_ms(Why.LOSS), f.kept_above.get(Why.LOSS)
+    if f.counted("net-loss") is False:
+        return None  # what neither host sent again was not lost, but missed by a capture
     if waits is None or not (worth(f, waits, slowest or 0.0, _LOSS) or kept or f.lost_share >= _OFTEN):
         return None
     if kept and stops is not None:
@@ -299,6 +302,7 @@ def _zero_window(stalls: Stalls, waits: float) -> _Said:
             risk="a larger buffer hides a reader that is too slow but does not make it faster",
         ),
         ZeroWindow(closed_by=who, in_server_ms=within),
+        who,
     )
 
 
