@@ -226,7 +226,8 @@ def _sums(arrivals: Carried, queues: _Queues) -> F64:
     middle = arrivals.begin_ns + arrivals.stretch_ns // 2
     at = np.searchsorted(queues.begin_ns, middle, "right") - 1
     inside = (at >= 0) & (middle < np.append(queues.end_ns, 0)[at])
-    return np.bincount(arrivals.stream[inside], weights=arrivals.bytes[inside], minlength=len(arrivals.names))
+    sums = np.bincount(arrivals.stream[inside], weights=arrivals.bytes[inside], minlength=len(arrivals.names))
+    return sums.astype(np.float64)
 
 
 def _sharers(arrivals: Carried, queues: _Queues) -> tuple[Sharer, ...]:
