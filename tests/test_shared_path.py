@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,10 +13,13 @@ from queues import simulate
 from several_hosts import Talk, at_clients, at_servers
 
 from nfslat import api
+from nfslat.decode.engine import choose
 from nfslat.model.details import Stream
 from nfslat.model.segments import AGAIN, BACK, TWICE, Segments
 from nfslat.model.tables import I64, Bool
 from nfslat.peer.decoded import came_twice
+from nfslat.pipeline import inspect
+from nfslat.select import Filters
 from nfslat.wire.charges import rate
 from nfslat.wire.charges.shared import Carried
 
@@ -143,6 +146,10 @@ def test_more_room_whenever_nothing_is_late() -> None:
 # --- Whole captures ---------------------------------------------------------------------------------------------------
 
 
+def _no_tools() -> Any:
+    raise AssertionError("Wireshark's tools are not needed for this")
+
+
 @needs_native
 def test_streams_without_rpc_are_counted(tmp_path: Path) -> None:
     """By who sends to whom and by stretch of time, beside the operations; a connection with RPC is none of them."""
@@ -153,8 +160,11 @@ def test_streams_without_rpc_are_counted(tmp_path: Path) -> None:
     for at in range(4):
         other.raw(5 + 10 * at, "<", other.next["<"], b"x" * 1000, ack=other.next[">"])
         other.next["<"] += 1000
-    path = wire.write_pcap(tmp_path / "one.pcap", nfs.seen_by("client", back_ms=0), other.seen_by("client", back_ms=0))
-    others = api.correlate(path, path)._analysis.client.decoded.details.others
+    flows = [one.seen_by("client", back_ms=0) for one in (nfs, other)]
+    capture = wire.write_pcap(tmp_path / "client.pcap", *flows)
+    engine = choose("native", _no_tools, tmp_path, rereads=False)
+    side = inspect(engine.open(str(capture)), engine, filters=Filters(), progress=lambda _: None)
+    others = side.decoded.details.others
     assert others.streams == (Stream("10.0.0.2", 5001, "10.0.0.1", 4000),)
     assert others.bytes.tolist() == [1000] * 4
     assert (np.diff(others.begin_ns) == STRETCH).all()
