@@ -97,9 +97,9 @@ def test_too_little_of_all_the_time_is_no_fault_of_all() -> None:
 def test_no_fault_of_a_part_does_not_decide_what_is_open() -> None:
     """Of what cannot be told of all ops, a part without a fault tells its own; of nearly all it tells it."""
     unknown = [_finding("server-queue-unknown", 1.0, "certain")]
-    half = _parts((600, 10.0, []), (400, 10.0, unknown))
+    half = _parts((600, 4.0, []), (160, 10.0, unknown))
     assert lead_by_parts(half, _whole("undecided")) is None
-    led = lead_by_parts(_parts((600, 10.0, []), (350, 10.0, []), (50, 10.0, unknown)), _whole("undecided"))
+    led = lead_by_parts(_parts((600, 4.0, []), (350, 4.0, []), (20, 10.0, unknown)), _whole("undecided"))
     assert led is not None
     assert led[1].outcome == "no-fault"
 
@@ -108,7 +108,7 @@ def test_no_fault_of_a_part_does_not_decide_what_is_open() -> None:
 def test_all_is_well_only_where_no_part_is_open(ops: int, outcome: str | None) -> None:
     """Nothing was found of the whole, and what takes so long for a third of the time cannot be told."""
     unknown = [_finding("server-queue-unknown", 1.0, "certain")]
-    led = lead_by_parts(_parts((1000 - ops, 10.0, []), (ops, 10.0, unknown)), _whole())
+    led = lead_by_parts(_parts((5 * (1000 - ops) // 2, 4.0, []), (ops, 10.0, unknown)), _whole())
     assert (None if led is None else led[1].outcome) == outcome
 
 

@@ -402,6 +402,17 @@ def test_a_long_time_without_any_finding_is_undecided() -> None:
     assert found.next is not None
 
 
+def test_a_long_time_between_the_hosts_without_a_finding_is_undecided() -> None:
+    """Where the shortest way is not known, or loss explains a part of it, what is left is no "no fault"."""
+    loss = _finding("net-loss", "network", 0.09, "certain")
+    found = verdict(Layers(1.0, 8.7), SLOWEST, SOUND, [loss])
+    assert (found.outcome, found.largest_layer) == ("undecided", "network")
+    assert "pass between the hosts, and nothing that was looked for explains them" in found.text
+    assert verdict(Layers(1.0, 4.0), SLOWEST, SOUND).outcome == "no-fault"
+    delay = _finding("net-delay", "network", 0.85, "certain")
+    assert verdict(Layers(1.0, 8.7), SLOWEST, SOUND, [delay]).cause == "net-delay"
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [

@@ -45,8 +45,7 @@ def _hog(full: Plateau) -> Hog | None:
     if not full.sharers:
         return None
     most = full.sharers[0]
-    share = min(most.bytes_per_s / full.bytes_per_s, 1.0)
-    return Hog(most.name, share) if share >= HOG else None
+    return Hog(most.name, most.share) if most.share >= HOG else None
 
 
 def _slowest(c: Analysis, charges: Charged) -> dict[tuple[str, str], float]:

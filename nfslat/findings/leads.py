@@ -321,12 +321,15 @@ def _nothing(
     if ground.unseen is not None:
         why = "operations that the captures do not show have much of the time, and what they waited for is not known"
         return Lead("undecided", also=known, why=why, next=next_step(_to_see_all(ground)))
-    # What passes between the capture points has a finding of its own where it has no other.
-    explained = sum(one.share or 0.0 for one in findings if one.layer == "server") * mean.total_ms
-    left_ms = mean.ms("server") - explained
-    if left_ms >= ground.long_ms and left_ms >= _MOST * mean.total_ms:
-        why = f"{ms(left_ms)} ms pass in the server, and nothing that was looked for explains them"
-        return Lead("undecided", also=known, why=why, next=row(UNKNOWN).next)
+    # Between the capture points that has a finding of its own, but where the shortest way is not known, or loss or a
+    # queue explains a part of it.
+    for layer, where, code in (("server", "in the server", UNKNOWN), ("network", "between the hosts", BETWEEN)):
+        known_of = [one for one in findings if one.layer == layer and one.code not in (BETWEEN, ASYMMETRY)]
+        explained = sum(one.share or 0.0 for one in known_of) * mean.total_ms
+        left_ms = mean.ms(layer) - explained
+        if left_ms >= ground.long_ms and left_ms >= _MOST * mean.total_ms:
+            why = f"{ms(left_ms)} ms pass {where}, and nothing that was looked for explains them"
+            return Lead("undecided", also=known, why=why, next=row(code).next)
     if any(one.met is False for one in objectives):
         step = row(SLOW_OPS if mean.largest == "server" else BETWEEN).next
         return Lead("undecided", also=known, why="it is slower than you want, and no finding explains that", next=step)

@@ -33,24 +33,32 @@ def dated_frames(near: Decoded) -> I32:
 
 def came_twice(talks: Sequence[Segments]) -> I32:
     """Frames of segments that were sent again and of which their receiver says that it had them already (D-SACK, RFC
-    2883): of each such ACK the last one that it covers, and since which the receiver has not been heard for long."""
+    2883): of each such ACK the last one that it covers, and since which the receiver has not been heard for long.
+
+    Bytes that were sent again more often than they came twice were lost once; and where no ACK without that word covers
+    them, the first one's ACK was lost."""
     frames = [_NO_FRAMES]
     for talk in talks:
         tells = np.flatnonzero(talk.marks & TWICE)
         again = np.flatnonzero((talk.marks & AGAIN != 0) & (talk.size > 1)) if len(tells) else tells
         back, end = talk.marks & BACK, talk.seq[again] + talk.size[again]
         heard_ns = np.full(len(again), np.iinfo(np.int64).max)
+        acked = np.full(len(talk), NULL)  # by plain ACKs of the same end in front of each segment
         for way in (0, BACK):
             of_other = np.flatnonzero(back != way)
             mine = back[again] == way
+            plain = np.where(talk.marks[of_other] & TWICE, NULL, talk.ack[of_other])
+            acked[of_other[1:]] = np.maximum.accumulate(plain)[:-1]
             at = np.searchsorted(of_other, again[mine])
             heard_ns[mine] = np.append(talk.t_ns[of_other], heard_ns.max(initial=0))[at]
         of_none = np.ones(len(again), dtype=np.bool_)
         for row in tells.tolist():  # as rare as what is sent again
-            can = of_none & (back[again] != back[row]) & (end <= talk.ack[row]) & (again < row)
+            can = of_none & (back[again] != back[row]) & (end <= acked[row]) & (again < row)
             which = np.flatnonzero(can & (talk.t_ns[row] - heard_ns <= _SOON_NS))
             of_none[which[-1:]] = False
-        frames.append(talk.frame[again[~of_none]])
+        _, bytes_of = np.unique(np.stack([back[again], talk.seq[again]]), axis=1, return_inverse=True)
+        was_lost = np.isin(bytes_of, bytes_of[of_none])
+        frames.append(talk.frame[again[~was_lost]])
     return np.unique(np.concatenate(frames))
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from nfslat.model.causes import Cause, code
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Tcp
-from nfslat.model.tables import I8, I32, I64, Bool
+from nfslat.model.tables import F64, I8, I32, I64, Bool
 from nfslat.model.units import NS_PER_MS
 from nfslat.wire.charges.claims import Claims, Pair, of_each
 from nfslat.wire.charges.late import Late
@@ -52,7 +52,7 @@ _EVEN = 0.15  # of the rate: the middle 80 % of windows whose ends are messages,
 _TOGETHER = 0.6  # of the deviation that streams would have which know nothing of each other
 _ROOM = 0.8  # of the rate: in nine of ten windows in which nothing is late no more is carried
 _GAP = 4  # stretches between two late messages, in which there was a queue, too
-_WORTH = 0.05  # of the rate: a stream with less fills nothing
+_WORTH = 0.05  # of what is carried: a stream with less fills nothing
 _AT_RATE = 0.7  # of the rate, at least, in a queue that counts; at a half and less it waits for something else
 
 
@@ -60,7 +60,7 @@ class Sharer(NamedTuple):
     """What else a full direction carried."""
 
     name: str  # of RPC the address of the other host, of another stream sender and receiver with their ports
-    bytes_per_s: float  # payload, while it was full
+    share: float  # of what was carried while it was full
 
 
 class Plateau(NamedTuple):
@@ -126,20 +126,13 @@ def bandwidth_claims(
                 found = _plateau(arrivals, queues, packet, waits)
             if found is None:
                 queues = _joined(_union(from_ns, arrived), _GAP * loads.stretch_ns)
-                by, to = names[group][:: -1 if is_reply else 1]
-                if every := came(arrivals, by, to, receiver):
-                    found = _plateau(every, queues, packet)
-                if found is None and (
-                    sent := left(by, to, sides["server" if is_reply else "client"], is_reply=is_reply)
-                ):
-                    of_group = np.flatnonzero(group_of_conn[ops.conn[row_of]] == group)
-                    found, every = _line(sent, _trips(pair, of_group, is_reply=is_reply), at, queues)
-                arrivals = every or arrivals
+                trips = _trips(pair, np.flatnonzero(group_of_conn[ops.conn[row_of]] == group), is_reply=is_reply)
+                found, arrivals = _shared(arrivals, names[group], sides, (queues, packet, trips, at), is_reply=is_reply)
             if found is None:
                 continue
             rate, at_rate, share = found
             queues = _Queues(queues.begin_ns[at_rate], queues.end_ns[at_rate])
-            sharers = _sharers(arrivals, queues, rate)
+            sharers = _sharers(arrivals, queues)
             plateaus.append(Plateau("reply" if is_reply else "call", *names[group], rate * 1e9, share, sharers))
             if not is_reply:
                 queues = _Queues(*(pair.near_on_client_ns(ns)[0] for ns in queues))
@@ -228,25 +221,54 @@ def _joined(queues: _Queues, gap_ns: int) -> _Queues:
     return _Queues(queues.begin_ns[np.append(True, apart)], queues.end_ns[np.append(apart, True)])
 
 
-def _sharers(arrivals: Carried, queues: _Queues, rate: float) -> tuple[Sharer, ...]:
-    """What else there was while there was a queue, if it is worth a word."""
-    if len(arrivals.names) == 1 or not len(queues.begin_ns):
-        return ()
-    at = np.searchsorted(queues.begin_ns, arrivals.begin_ns + arrivals.stretch_ns // 2, "right") - 1
-    inside = (at >= 0) & (arrivals.begin_ns + arrivals.stretch_ns // 2 < queues.end_ns[at])
+def _sums(arrivals: Carried, queues: _Queues) -> F64:
+    """Bytes of each stream while there was a queue."""
+    middle = arrivals.begin_ns + arrivals.stretch_ns // 2
+    at = np.searchsorted(queues.begin_ns, middle, "right") - 1
+    inside = (at >= 0) & (middle < np.append(queues.end_ns, 0)[at])
     sums = np.bincount(arrivals.stream[inside], weights=arrivals.bytes[inside], minlength=len(arrivals.names))
-    per_ns = sums / int((queues.end_ns - queues.begin_ns).sum())
-    order = np.argsort(-per_ns, kind="stable").tolist()
-    return tuple(
-        Sharer(arrivals.names[at], float(per_ns[at]) * 1e9) for at in order if at and per_ns[at] >= _WORTH * rate
-    )
+    return sums.astype(np.float64)
 
 
-def _plateau(
-    loads: Carried, queues: _Queues, packet: float, waits: Late | None = None
-) -> tuple[float, Bool, float] | None:
-    """Bytes a ns, which of the queues went at that rate, and the share of the busy time that they make; None where
-    what arrived shows no rate. Without `waits` it is shared: messages are late by what others sent."""
+def _sharers(arrivals: Carried, queues: _Queues) -> tuple[Sharer, ...]:
+    """What there is beside the pair's own RPC, if it is worth a word."""
+    sums = _sums(arrivals, queues)
+    shares = (sums / max(sums.sum(), 1)).tolist()
+    known = [(arrivals.names[at], shares[at]) for at in np.argsort(-sums, kind="stable").tolist()]
+    return tuple(Sharer(name, share) for name, share in known if name and share >= _WORTH)
+
+
+_Found = tuple[float, Bool, float]  # bytes a ns, which of the queues went at that rate, share of the busy time
+
+
+def _shared(
+    own: Carried,
+    hosts: tuple[str, str],
+    sides: dict[str, Decoded],
+    known: tuple[_Queues, float, _Trips, I64],
+    *,
+    is_reply: bool,
+) -> tuple[_Found | None, Carried]:
+    """The rate of what `hosts` (client, server) share with others, and all that came out of the queue."""
+    queues, packet, trips, late = known
+    by, to = hosts[:: -1 if is_reply else 1]
+    sender, receiver = (sides[name] for name in (("server", "client") if is_reply else ("client", "server")))
+    every = came(own, by, to, receiver)
+    if every is not None and (found := _plateau(every, queues, packet)) is not None:
+        return found, every
+    sent = left(by, to, sender, is_reply=is_reply)
+    if sent is None or (found := _line(sent[0], trips, late, queues)) is None:
+        return None, own
+    # That line has nothing of messages that the capture does not show.
+    out = trips.out(sent[1])
+    _, at_rate, share = found
+    queues = _Queues(queues.begin_ns[at_rate], queues.end_ns[at_rate])
+    rate = float(_sums(out, queues).sum()) / max(int((queues.end_ns - queues.begin_ns).sum()), 1)
+    return (rate, at_rate, share), out
+
+
+def _plateau(loads: Carried, queues: _Queues, packet: float, waits: Late | None = None) -> _Found | None:
+    """None where what arrived shows no rate. Without `waits` it is shared: messages are late by what others sent."""
     if not len(loads.bytes) or packet <= 0:
         return None
     stretch = loads.stretch_ns
@@ -313,6 +335,14 @@ class _Trips(NamedTuple):
     sent_ns: I64  # sender's clock
     came_ns: I64  # receiver's
 
+    def out(self, sent: Carried) -> Carried:
+        """What went into one queue with these messages, by when it came out."""
+        return sent._replace(begin_ns=np.interp(sent.begin_ns, self.sent_ns, self._in_order).astype(np.int64))
+
+    @property
+    def _in_order(self) -> I64:
+        return np.maximum.accumulate(self.came_ns)
+
 
 def _trips(pair: Pair, rows: I64, *, is_reply: bool) -> _Trips:
     s, c = pair.matched.rows(rows)
@@ -324,10 +354,8 @@ def _trips(pair: Pair, rows: I64, *, is_reply: bool) -> _Trips:
     return _Trips(rows[order], sent_ns[order], came_ns[order])
 
 
-def _line(
-    sent: Carried, trips: _Trips, late: I64, queues: _Queues
-) -> tuple[tuple[float, Bool, float] | None, Carried | None]:
-    """As `_plateau`, of what left the sender and goes through one queue with these messages; and when it came out."""
+def _line(sent: Carried, trips: _Trips, late: I64, queues: _Queues) -> _Found | None:
+    """As `_plateau`, of what left the sender and goes through one queue with these messages."""
     upto = np.cumsum(sent.bytes)[np.searchsorted(sent.begin_ns, trips.sent_ns, "right") - 1].astype(np.int64)
     came_ns = np.maximum.accumulate(trips.came_ns)
     is_late = np.isin(trips.row, late)
@@ -339,23 +367,22 @@ def _line(
         all_late = on_time[end + 1] == on_time[begin]
         moved, took_ns, sent_ns = (np.diff(values[edge]) for values in (upto, came_ns, trips.sent_ns))
         if np.count_nonzero(all_late) < _WINDOWS:
-            return None, None
+            return None
         rates = moved[all_late] / np.maximum(took_ns[all_late], 1)
         low, middle, high = np.quantile(rates, [0.1, 0.5, 0.9])
         entered = np.quantile(moved[all_late] / np.maximum(sent_ns[all_late], 1), [0.1, 0.9])
         if high - low <= _EVEN * middle and high - low <= _TOGETHER * (entered[1] - entered[0]):
             break
     else:
-        return None, None
+        return None
     of_others = (moved / np.maximum(sent_ns, 1))[~all_late]
     if np.count_nonzero(of_others > _MOST * middle) > _BURSTS * len(edge):
-        return None, None
-    out = sent._replace(begin_ns=np.interp(sent.begin_ns, trips.sent_ns, came_ns).astype(np.int64))
+        return None
     length = queues.end_ns - queues.begin_ns
     moved = np.diff(np.interp(np.stack([queues.begin_ns, queues.end_ns]), came_ns, upto), axis=0)[0]
     at_rate = moved >= _AT_RATE * middle * length - 2 * largest
     busy_ns = float(upto[-1] - upto[0]) / middle
-    return (float(middle), at_rate, min(float(length[at_rate].sum()) / busy_ns, 1.0)), out
+    return float(middle), at_rate, min(float(length[at_rate].sum() / busy_ns), 1.0)
 
 
 def _is_shared(loads: Carried, starts: I64, width: int) -> bool:

@@ -53,9 +53,10 @@ def came(own: Carried, by: str, to: str, receiver: Decoded) -> Carried | None:
     return Carried.joined([own, *(one.carried for one in more)]) if more else None
 
 
-def left(by: str, to: str, sender: Decoded, *, is_reply: bool) -> Carried | None:
-    """All messages and other streams that left the host `by`, by its capture, at their own instants; the RPC to the
-    host `to` has no name. None where it sent nothing else."""
+def left(by: str, to: str, sender: Decoded, *, is_reply: bool) -> tuple[Carried, Carried] | None:
+    """What left the host `by`, by its capture: messages and other streams at their own instants; and all that was
+    carried, of messages that the capture does not show as well. The RPC to the host `to` has no name. None where it
+    sent nothing else."""
     ops = sender.ops
     ends = [(one.source(way)[0], one.destination(way)[0]) for one in ops.connections for way in (0, 1)]
     names = dict.fromkeys(["", *(other for source, other in ends if source == by and other != to)])
@@ -65,12 +66,17 @@ def left(by: str, to: str, sender: Decoded, *, is_reply: bool) -> Carried | None
     rows = np.flatnonzero(stream >= 0)
     sent_ns = (ops.t3 if is_reply else ops.t1)[rows]
     parts = [Carried(stream[rows], sent_ns, payload_bytes(ops, rows, is_reply=is_reply), 1, tuple(names))]
+    carried = []
     for one in _streams(sender, by):
-        if one.way[0][0] == by and not one.is_rpc:
+        if one.way[0][0] != by:
+            continue
+        is_own = one.is_rpc and one.way[1][0] == to
+        carried.append(one.carried._replace(names=("",)) if is_own else one.carried)
+        if not one.is_rpc:
             half_ns = one.carried.stretch_ns // 2
             parts.append(one.carried._replace(begin_ns=one.carried.begin_ns + half_ns, stretch_ns=1))
-    every = Carried.joined(parts)
-    return every if len(every.names) > 1 else None
+    messages = Carried.joined(parts)
+    return (messages, Carried.joined(carried)) if len(messages.names) > 1 else None
 
 
 def payload_bytes(ops: Ops, rows: I64, *, is_reply: bool) -> I64:
