@@ -24,7 +24,7 @@ from nfslat.answer.contract import (
     Share,
     VerdictOutcome,
 )
-from nfslat.answer.figures import Summary
+from nfslat.answer.figures import GroupFigures, Summary
 from nfslat.answer.inflight import Held, ServerInFlight
 from nfslat.answer.model import Clock, Inferred, NextStep, Tool, Verdict
 
@@ -82,7 +82,7 @@ class Captures:
 
 
 @dataclass(frozen=True)
-class OpRow:
+class OpRow(GroupFigures):
     """Ops of one operation, or of all, over all clients: those that are in both captures, and those of one capture
     whose times at the other host are inferred. Means are exact, but for what is inferred."""
 
@@ -94,7 +94,6 @@ class OpRow:
     client_ms: Summary  # SRT at the client
     server_ms: Summary  # SRT at the server
     network_ms: Summary  # client SRT minus server SRT, op by op
-    queue_ms: float | None  # mean wait for a server thread, of server_ms; None where the packets do not tell
 
 
 @dataclass(frozen=True)

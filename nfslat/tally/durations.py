@@ -112,6 +112,11 @@ class Durations:
         counts = sum((part.ends - part.begins for part in whole.parts), np.zeros(1, dtype=np.int64))
         return whole._sketched(np.flatnonzero(counts > MOST_EXACT).tolist())._without_mixed()
 
+    @property
+    def exact(self) -> int:
+        """Response times that are kept as they were measured, of a side."""
+        return sum(int((part.ends - part.begins).sum()) for part in self.parts)
+
     def as_sketches(self) -> Self:
         """The same in little memory, so that percentiles are to within `nfslat.tally.sketch.RELATIVE_ERROR`."""
         some = {group for part in self.parts for group in np.flatnonzero(part.ends > part.begins).tolist()}

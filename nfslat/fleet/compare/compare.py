@@ -14,6 +14,7 @@ from functools import reduce
 from operator import add
 from typing import Any
 
+from nfslat.answer.figures import figures_of
 from nfslat.fleet import model
 from nfslat.fleet.compare.common import common, of_own_reports, spent_ns
 from nfslat.fleet.compare.distinct import Odd, odd_clients
@@ -103,7 +104,7 @@ def _row(row: OpFigures, names: tuple[str, str, str], inferred: int) -> model.Op
     client, server, network = (row.summary(side) for side in (CLIENT, SERVER, NETWORK))
     if client is None or server is None or network is None:
         return None
-    return model.OpRow(*names, row.count, inferred, client, server, network, row.queue_ms)
+    return model.OpRow(*names, row.count, inferred, client, server, network, **figures_of(row))
 
 
 def _client(
