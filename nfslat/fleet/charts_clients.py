@@ -10,7 +10,7 @@ from typing import Any
 from nfslat.answer.words import ms
 from nfslat.fleet.charts_time import as_it_is, by_name
 from nfslat.fleet.model import Client, Fleet
-from nfslat.fleet.sections.words import common_prefix, compared
+from nfslat.fleet.sections.words import common_prefix, compared, mean_ms
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.legend import box, height, legend
 from nfslat.report.charts.style import (
@@ -76,7 +76,7 @@ def bars_chart(fleet: Fleet) -> list[Chart]:
     values = [value for row, (_, one) in enumerate(ranked) for value in _bar(row, one)]
     end = max([one["end"] for one in values] + [0.0]) or 1.0
     low = min([one["end"] for one in values] + [0.0])
-    typical = statistics.median(_mean(one, "client") for _, one in everybody)
+    typical = statistics.median(mean_ms(one, "client") for _, one in everybody)
     top = height(_KEY) + 20
     drawn = lane(top, _ROW_PX * len(ranked), "", [len(ranked), 0], rows_axis(ranked, 11))
     drawn.y["axis"]["title"] = None
@@ -114,7 +114,7 @@ def bars_chart(fleet: Fleet) -> list[Chart]:
     worst = ranked[0][1]
     alt = (
         f"Mean client SRT of {count(len(ranked))} clients, divided into network, server and the wait for a thread; the "
-        f"first, {visible(worst.name)}, has {ms(_mean(worst, 'client'))} ms, the median client {ms(typical)} ms."
+        f"first, {visible(worst.name)}, has {ms(mean_ms(worst, 'client'))} ms, the median client {ms(typical)} ms."
     )
     caption = (
         "Means over the matched ops of each client, those that suffer most first: on the network, in the server, "
@@ -135,7 +135,7 @@ def _steps(end: float) -> list[float]:
 
 
 def _bar(row: int, one: Client) -> list[dict[str, Any]]:
-    network, server = _mean(one, "network"), _mean(one, "server")
+    network, server = mean_ms(one, "network"), mean_ms(one, "server")
     wait = one.queue_ms or 0.0
     margin = (_ROW_PX - _BAR_PX) / 2 / _ROW_PX
     found, at = [], 0.0
@@ -149,11 +149,6 @@ def _bar(row: int, one: Client) -> list[dict[str, Any]]:
     return found
 
 
-def _mean(client: Client, part: str) -> float:
-    summary = getattr(client, f"{part}_ms")
-    return 0.0 if summary is None else float(summary.mean)
-
-
 # ---- network against server ----
 
 
@@ -164,7 +159,7 @@ def scatter_chart(fleet: Fleet) -> list[Chart]:
         return []
     ranges = {}
     for part in ("network", "server"):
-        known = [value for _, one in ranked if (value := _mean(one, part)) > 0]
+        known = [value for _, one in ranked if (value := mean_ms(one, part)) > 0]
         if not known:
             return []
         # A decade at least: what differs by a few per cent shall not fill the picture.
@@ -181,8 +176,8 @@ def scatter_chart(fleet: Fleet) -> list[Chart]:
         {
             "client": visible(one.name),
             "rank": rank,
-            "network": float(f"{max(_mean(one, 'network'), low_x):.5g}"),
-            "server": float(f"{max(_mean(one, 'server'), low_y):.5g}"),
+            "network": float(f"{max(mean_ms(one, 'network'), low_x):.5g}"),
+            "server": float(f"{max(mean_ms(one, 'server'), low_y):.5g}"),
             "ops": one.ops,
             "excess": None if one.excess is None else float(f"{one.excess.total_s:.5g}"),
             "kind": "stands out" if one.outlier else "as most",
@@ -236,7 +231,7 @@ def _labels(ranked: list[tuple[int, Client]], ranges: dict[str, tuple[float, flo
     for _, one in ranked:
         if not one.outlier:
             continue
-        place = {key: max(_mean(one, part), ranges[part][0]) for key, part in (("x", "network"), ("y", "server"))}
+        place = {key: max(mean_ms(one, part), ranges[part][0]) for key, part in (("x", "network"), ("y", "server"))}
         near = next((other for other in found if _is_near(other, place, ranges)), None)
         if near is not None:
             near["more"] += 1

@@ -12,7 +12,6 @@ from nfslat.answer.words import adding_up
 from nfslat.findings.catalogue import CODES, row
 from nfslat.fleet.charts import charts
 from nfslat.fleet.model import Client, Fleet, OpRow, Pattern
-from nfslat.fleet.sections.inferred import inferred_line
 from nfslat.fleet.sections.patterns import SCOPES, how_much, how_sure, no_pattern, sentence, who
 from nfslat.fleet.sections.words import (
     STATES,
@@ -22,6 +21,7 @@ from nfslat.fleet.sections.words import (
     compared,
     definitions,
     facts_line,
+    inferred_line,
     layer_of,
     lost,
     phase_line,

@@ -97,6 +97,15 @@ class Table:
         """Rows."""
         return len(getattr(self, next(iter(self.dtypes()))))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without columns that have no rows: most tables of a small capture, which another process makes anew."""
+        return dict(vars(self)) if len(self) else {n: v for n, v in vars(self).items() if n not in self.dtypes()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if not self.dtypes().keys() <= state.keys():
+            state = {**{name: np.zeros(0, dtype) for name, dtype in self.dtypes().items()}, **state}
+        vars(self).update(state)
+
     def take(self, index: I64 | I32 | Bool | slice) -> Self:
         """The rows at `index` (row numbers, a mask or a slice), in that order."""
         values = vars(self)

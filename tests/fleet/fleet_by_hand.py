@@ -346,24 +346,28 @@ def _patterns(made: list[Client], ops: int) -> list[Pattern]:
     half_s = WINDOWS / 2 * WINDOW_S
     found = [
         Pattern(
-            "all", "server", "server-threads", None, None, [c.name for c in made], len(made), at(half_s),
-            at(2 * half_s), QUEUE_MS, ops / 2 * QUEUE_MS / 1e3, 0.72, "high", None,
-            "calls of all clients wait for a server thread: it has 8 (8 to 9), and 21 ms is the mean wait",
-            {"threads": THREADS},
+            scope="all", layer="server", cause="server-threads", clients=[c.name for c in made], of=len(made),
+            begin=at(half_s), end=at(2 * half_s), effect_ms=QUEUE_MS, excess_s=ops / 2 * QUEUE_MS / 1e3, share=0.72,
+            confidence="high", evidence={"threads": THREADS},
+            text="calls of all clients wait for a server thread: it has 8 (8 to 9), and 21 ms is the mean wait",
         )
     ]  # fmt: skip
     if far:
         found.append(
             Pattern(
-                "group", "network", "net-loss", "subnet", SLOW_SUBNET, [c.name for c in far], len(far), None, None,
-                FAR_MS, sum(c.excess.network_s for c in far if c.excess), 0.06, "high", 0.00031,
-                f"ops of the clients in {SLOW_SUBNET} take 16 ms longer on the network, and lose 0.4 % of the segments",
+                scope="group", layer="network", cause="net-loss", dimension="subnet", value=SLOW_SUBNET,
+                clients=[c.name for c in far], of=len(far), effect_ms=FAR_MS,
+                excess_s=sum(c.excess.network_s for c in far if c.excess), share=0.06, confidence="high",
+                p_value=0.00031,
+                text=f"ops of the clients in {SLOW_SUBNET} take 16 ms longer on the network, and lose 0.4 % of the "
+                "segments",
             )
         )  # fmt: skip
     found += [
         Pattern(
-            "one", "client", "client-slots", None, None, [c.name], 1, None, None, 9.3, c.ops * 9.3e-3, 0.01, "medium",
-            None, f"{c.name} has 2 slots: its application waits 9.3 ms above the wire",
+            scope="one", layer="client", cause="client-slots", clients=[c.name], of=1, effect_ms=9.3,
+            excess_s=c.ops * 9.3e-3, share=0.01, confidence="medium",
+            text=f"{c.name} has 2 slots: its application waits 9.3 ms above the wire",
         )
         for c in slots
     ]  # fmt: skip

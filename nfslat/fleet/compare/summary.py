@@ -70,26 +70,22 @@ def counted(cells: Cells) -> dict[str, Any]:
 
 
 def summarize(
-    c: Analysis,
-    report: model.Report,
-    windows: Windows,
-    addresses: Sequence[str],
-    groups: Mapping[str, str],
+    c: Analysis, figures: model.Report, windows: Windows, addresses: Sequence[str], groups: Mapping[str, str],
     **known: Any,
-) -> ClientSummary:
-    """Of a client with times of both sides; `report` is the report on `c`, `groups` are what a manifest says, `known`
+) -> ClientSummary:  # fmt: skip
+    """Of a client with times of both sides; `figures` is the report on `c`, `groups` are what a manifest says, `known`
     are further fields. An op's time is that at which the server had its call."""
     server_rows = c.matched.server
     load = c.inflight.load
     queue_ns = _column(load.queue_ns, server_rows) if load.tells else None
     kinds = c.client.ops.kinds
     tops = tops_of(c)
-    total = report.matched.total if report.matched else None
-    inflight = report.inflight
-    transport = report.transport or []
+    total = figures.matched.total if figures.matched else None
+    inflight = figures.inflight
+    transport = figures.transport or []
     lost = [way.lost_segments for way in transport]
-    unmatched = report.matched.unmatched if report.matched else {}
-    inferred, sent_again = report.inferred, sum(way.sent_again.bytes for way in transport)
+    unmatched = figures.matched.unmatched if figures.matched else {}
+    inferred, sent_again = figures.inferred, sum(way.sent_again.bytes for way in transport)
     sent = sum(way.bytes for way in transport) + sent_again
     return ClientSummary(
         **known,
@@ -106,18 +102,18 @@ def summarize(
         client_ms=total.client_ms if total else None,
         server_ms=total.server_ms if total else None,
         network_ms=total.network_ms if total else None,
-        verdict=report.verdict,
-        findings=[Brief(one.code, one.layer, one.share, one.confidence, one.text) for one in report.findings],
-        clock=report.clock,
+        verdict=figures.verdict,
+        findings=[Brief(one.code, one.layer, one.share, one.confidence, one.text) for one in figures.findings],
+        clock=figures.clock,
         missed=sum(n for of_side in unmatched.values() for why, n in of_side.items() if why != "OUTSIDE_OVERLAP"),
         outside=unmatched.get("server", {}).get("OUTSIDE_OVERLAP", 0),
-        round_trip_ms=_round_trip_ms(report),
+        round_trip_ms=_round_trip_ms(figures),
         lost_segments=sum(n for n in lost if n is not None) if transport and None not in lost else None,
         sent_again_share=sent_again / sent if sent else None,
-        slots=_slots(report),
+        slots=_slots(figures),
         slots_held=inflight.client.held if inflight else CANNOT_TELL,
         in_flight_max=inflight.client.max if inflight else 0,
-        audit=_warnings(report),
+        audit=_warnings(figures),
         inferred=inferred,
     )  # fmt: skip
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from nfslat.fleet.model import Fleet, Pattern
 from nfslat.fleet.sections.clients import clients_section
-from nfslat.fleet.sections.inferred import inferred_line
 from nfslat.fleet.sections.patterns import SCOPES, how_much, how_sure, no_pattern, sentence, who
 from nfslat.fleet.sections.server import server_section
 from nfslat.fleet.sections.words import (
@@ -15,6 +14,7 @@ from nfslat.fleet.sections.words import (
     definitions,
     facts_line,
     few_digits,
+    inferred_line,
     problem_line,
     run_lines,
     span,

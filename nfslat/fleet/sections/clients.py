@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from nfslat.answer.words import adding_up, ms
 from nfslat.fleet.model import Client, Fleet, Pattern
-from nfslat.fleet.sections.inferred import error, why_not_inferred
 from nfslat.fleet.sections.words import (
     LETTERS,
     STATES,
@@ -20,13 +19,16 @@ from nfslat.fleet.sections.words import (
     clock_error,
     common_prefix,
     compared,
+    error,
     few_digits,
     layer_of,
     letter,
     lost,
+    mean_ms,
     not_compared,
     seconds,
     slots_of,
+    why_not_inferred,
 )
 from nfslat.report.blocks import Block, Cell, Figure, Fitted, Gap, Item, Lines, Prose, Table, Title
 from nfslat.report.text_layout import count, plain, shorten
@@ -159,12 +161,12 @@ def _ranks(ranks: Sequence[int]) -> str:
 
 def _figures(one: Client) -> dict[str, Cell]:
     """What columns show, by their keys."""
-    network, server = _mean(one, "network"), _mean(one, "server")
+    network, server = mean_ms(one, "network"), mean_ms(one, "server")
     (network_text, server_text), whole = adding_up([network, server], 2)
     by = blamed(one)
     return {
         "ops": few_digits(one.ops),
-        "srt": Figure(whole, _mean(one, "client")),
+        "srt": Figure(whole, mean_ms(one, "client")),
         "network": Figure(network_text, network),
         "server": Figure(server_text, server),
         "queue": "-" if one.queue_ms is None else ms(one.queue_ms, 2),
@@ -184,11 +186,6 @@ def _excess_s(value: float) -> str:
     return "0.0" if shown == "-0.0" else shown
 
 
-def _mean(client: Client, part: str) -> float:
-    summary = getattr(client, f"{part}_ms")
-    return 0.0 if summary is None else float(summary.mean)
-
-
 # ---- the grid ----
 
 
@@ -196,7 +193,7 @@ def _grid(arranged: Arranged, names: Sequence[str], width: int) -> Iterator[Bloc
     """Name, mean client SRT and layer of each, from the top down, in the order of the ranks."""
     prefix = common_prefix(names)
     short = [shorten(client.name.removeprefix(prefix), _NAME) for _, client in arranged.grid]
-    texts = [ms(_mean(client, "client"), 2) for _, client in arranged.grid]
+    texts = [ms(mean_ms(client, "client"), 2) for _, client in arranged.grid]
     after = [len(text.partition(".")[2]) + ("." in text) for text in texts]
     means = [text + " " * (max(after) - own) for text, own in zip(texts, after, strict=True)]  # points below each other
     letters = [letter(layer_of(client)) + "~" * (client.inferred is not None) for _, client in arranged.grid]
@@ -217,7 +214,7 @@ def _grid(arranged: Arranged, names: Sequence[str], width: int) -> Iterator[Bloc
     )
     yield Lines(["   ".join(cells[i::down]).rstrip() for i in range(down)])
     if arranged.left:
-        slowest = max(_mean(client, "client") for _, client in arranged.left)
+        slowest = max(mean_ms(client, "client") for _, client in arranged.left)
         yield Prose(
             f"and {count(len(arranged.left))} more that suffer less, mean client SRT up to {ms(slowest)} ms; "
             "--all-clients shows all."

@@ -26,6 +26,7 @@ _INFERRED = (
     "TCP time stamps (RFC 7323) and from what it acknowledges. +/- ms: how far the means of that client may be off. To "
     "stand out, it must be slower than the typical one by more; what is said of it is of medium confidence at most.",
 )
+_WHOSE = {"client": "the clients'", "server": "the server's"}
 _FRACTION = re.compile(r"[.,]\d+")
 
 
@@ -127,6 +128,40 @@ def not_compared(clients: Iterable[Client]) -> dict[str, list[Client]]:
         elif one.client_ms is None:
             found.setdefault("compared, no op in both captures", []).append(one)
     return found
+
+
+def mean_ms(client: Client, part: str) -> float:
+    """Of the client's, the network's or the server's part of its response time; 0 where it is not known."""
+    summary = getattr(client, f"{part}_ms")
+    return 0.0 if summary is None else float(summary.mean)
+
+
+def error(client: Client) -> str:
+    """How far the mean of what is inferred may be off, ms; ``-`` where all is measured."""
+    return "-" if client.inferred is None else ms(client.inferred.mean_error_ms, 2)
+
+
+def inferred_line(fleet: Fleet) -> str:
+    """Of whom there is one capture, and how good what is inferred of the other host is; "" where all is measured."""
+    found = [one.inferred for one in compared(fleet.clients) if one.inferred is not None]
+    if not found:
+        return ""
+    errors = sorted(one.mean_error_ms for one in found)
+    low, high = ms(errors[0]), ms(errors[-1])
+    sides = {one.side for one in found}
+    whose = _WHOSE[sides.pop()] if len(sides) == 1 else "the other host's"
+    of = count_of(len(fleet.clients), "client")
+    who = of if len(found) == len(fleet.clients) else f"{count(len(found))} of {of}"
+    return (
+        f"For {who} there is one capture each, not two: {whose} times are inferred from TCP time stamps, means to +/- "
+        f"{low if low == high else f'{low} to {high}'} ms."
+    )
+
+
+def why_not_inferred(clients: Sequence[Client]) -> str:
+    """Why, of the first of them; "" where nothing was tried."""
+    first = next((one for one in clients if one.why_not_inferred), None)
+    return "" if first is None else f"{shorten(first.name, 40)}: {first.why_not_inferred}"
 
 
 def common_prefix(names: Sequence[str]) -> str:
