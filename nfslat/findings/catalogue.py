@@ -146,7 +146,7 @@ ROWS = (
         code="server-slow-ops",
         layer="server",
         title="Some operations take the server many times as long as others of the same kind",
-        headline="Some operations are slow in the server: {which} take {slow_ms} ms, the others {others} ms",
+        headline="Some operations are slow in the server: {which} take {slow}, the others {others} ms",
         looked_for="operations that are slow at times",
         proof=(("slow_ms", "median of the slow ones"), ("others_ms", "of the others")),
         least=SYMPTOM,
@@ -165,7 +165,9 @@ ROWS = (
         "whole. Not where 75 % or more are slow, a fourth of the messages is unseen, the time in a thread was "
         "measured, or calls that come meanwhile are late as those of a host that waits for a processor "
         "(server-queue-unknown; here 4.5 times of that, or twelve). It is server-storage instead where they are ops "
-        "that read or change the disk, and others are answered quickly beside half of them.",
+        "that read or change the disk, and others are answered quickly beside half of them. Or 5 operations or more "
+        "that no capture shows took 5 times as long on average as those that are shown, at the least, and 10 % of the "
+        "whole: not where losses or a full socket may have made half of that.",
         certain="Never.",
         refuted="The server's disk, run queue and log show nothing at these moments.",
         do="Look at the storage latency second by second (iostat -x 1), at dmesg, and at what runs at these moments.",

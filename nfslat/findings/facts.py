@@ -312,8 +312,11 @@ class Facts:
     server_host: Snapshot | None = None
     client_host: Snapshot | None = None
 
-    def share(self, ms: float) -> float:
-        """Of the whole: the application's time where it is known, else the client's SRT."""
+    def share(self, ms: float, *, of_all: bool = False) -> float:
+        """Of the whole: the application's time where it is known, else the client's SRT. Where ops are not shown that
+        matter, the least: `ms` is a mean of those that are, or `of_all`."""
+        if self.unseen is not None and self.is_reckoned and not of_all:
+            ms *= 1 - self.unseen.share
         return ms / self.mean.total_ms if self.mean.total_ms > 0 else 0.0
 
     def share_within(self, layer: str, ms: float) -> float:
@@ -400,7 +403,7 @@ class Facts:
 
     @property
     def is_reckoned(self) -> bool:
-        """Are the means the middle of bounds, since ops that are not shown have much of the time?"""
+        """Are the means the most that may be, since ops that are not shown have much of the time?"""
         return self.unseen is not None and self.unseen.matters
 
     @property

@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from nfslat.answer.model import MatchedRow, ServerInFlight
 from nfslat.findings.diagnosis import INLINED, OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import AT_SERVER, LONG_MS, MATTERS, STORAGE_OPS, UNSTABLE_WRITE, Facts
-from nfslat.findings.slow_ops import IN_THREAD, OR_PROCESSOR, STORAGE, STORAGE_PROVEN, Late, slow_finding
+from nfslat.findings.slow_ops import (
+    IN_THREAD,
+    OR_PROCESSOR,
+    STORAGE,
+    STORAGE_PROVEN,
+    Late,
+    slow_finding,
+    unseen_finding,
+)
 from nfslat.findings.starved import late_ms
 from nfslat.findings.tune import advice
 from nfslat.findings.words import ms, percent, span, times
@@ -178,7 +186,7 @@ def server_findings(facts: Facts) -> list[Diagnosis]:
         every = _in_thread(facts)
         # The kinds that are not slow at times may be slow always, and are most of it.
         of_time = every if slow is None or any(one is not None and one.code == STORAGE for one in every) else of_time
-    found = [_queue(facts), *of_time, _reconnect(facts)]
+    found = [_queue(facts), *of_time, unseen_finding(facts), _reconnect(facts)]
     by_code: dict[str, Diagnosis] = {}
     for one in found:
         if one is not None:

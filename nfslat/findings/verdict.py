@@ -11,7 +11,10 @@ from nfslat.findings.catalogue import row
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.layers import LAYERS, Layers
 from nfslat.findings.leads import COMPLETE, FEW_OPS, INCOMPLETE, VAGUE, VERY_FEW_OPS, Ground, Lead, lead
+from nfslat.findings.network import Delay
 from nfslat.findings.put_off import PUT_OFF_CODES
+from nfslat.findings.slow_ops import LateUnseen
+from nfslat.findings.unseen import WithUnseen, between
 from nfslat.findings.words import lowered, ms, percent, span
 
 __all__ = ["Ground", "verdict", "verdict_of_hang"]
@@ -45,8 +48,12 @@ def verdict(
     is_known = mean.client_ms is None and unseen is None and slowest is not None and slowest.network_ms >= 0
     tail = slowest if is_known else None
     ticks = None if ground is None else ground.ticks
-    names_layer = is_sound and (unseen is None or unseen.is_sure(mean)) and (ticks is None or ticks.names_layer(mean))
-    largest = mean.by_srt.largest if names_layer else None
+    names_layer = is_sound and (ticks is None or ticks.names_layer(mean))
+    largest = (mean.by_srt.largest if unseen is None else unseen.largest(mean)) if names_layer else None
+    if largest is None:
+        largest_share = None
+    else:
+        largest_share = mean.by_srt.share(largest) if unseen is None else unseen.least_share(largest, mean)
     cause = found.cause
     confidence, reasons = _confidence(found, mean, slowest, ground, findings)
     return Verdict(
@@ -60,10 +67,10 @@ def verdict(
         text=_text(found, mean, ground, findings, objectives),
         next=_next(found, ground),
         largest_layer=largest,
-        largest_share=None if largest is None else mean.by_srt.share(largest),
+        largest_share=largest_share,
         largest_share_slowest=None if largest is None or tail is None else tail.by_srt.share(largest),
         objectives=list(objectives),
-        proof=_proof(mean, cause, findings) if is_sound else [],
+        proof=_proof(mean, cause, findings, unseen) if is_sound else [],
         reasons=reasons,
     )
 
@@ -116,7 +123,7 @@ def _text(
     unseen = None if ground is None else ground.unseen
     said: list[str] = []
     if found.outcome == "fault" and found.cause is not None:
-        of_cause = _of_cause(found.cause, found.by, mean, findings)
+        of_cause = _of_cause(found.cause, found.by, mean, findings, unseen)
         if found.first is not None:
             of_cause[0] = f"{found.first.headline}. On the wire {lowered(of_cause[0])}"
         said += of_cause
@@ -129,14 +136,20 @@ def _text(
     said += [] if unseen is None else [unseen.with_them().strip()]
     ticks = None if ground is None else ground.ticks
     if mean.network_ms >= 0 and mean.server_ms >= 0 and (ticks is None or ticks.tells_means(mean)):
-        tells = unseen is None or unseen.is_sure(mean)
-        said.append(where_it_goes(mean, found.by) if tells or unseen is None else unseen.cannot_tell(mean))
+        if unseen is None:
+            said.append(where_it_goes(mean, found.by))
+        else:
+            said.append(unseen.cannot_tell(mean) if unseen.largest(mean) is None else unseen.where_it_goes(mean))
     if found.outcome == "no-fault" and mean.client_ms is None and ground is not None and ground.idle >= _IDLE:
         idle = percent(min(ground.idle, _NEARLY))
         said.append(f"Nothing is in flight for {idle} of the time: what the client does then, no packet shows.")
     missed = ", ".join(_objective(one) for one in objectives if one.met is False)
     said += [f"Not met: {missed}."] if missed else []
-    said += [_also(found)] if [one for one in found.also if one is not found.first] else []
+    said += (
+        [_also(found, "" if unseen is None else "at least ")]
+        if [one for one in found.also if one is not found.first]
+        else []
+    )
     if found.by != "tries":
         said += _between_tries(findings, found)
     return " ".join(one for one in said if one)
@@ -147,7 +160,9 @@ def _on_wire(mean: Layers) -> str:
     return "" if mean.client_ms is None else " on the wire"
 
 
-def _of_cause(cause: Diagnosis, by: str, mean: Layers, findings: Sequence[Diagnosis]) -> list[str]:
+def _of_cause(
+    cause: Diagnosis, by: str, mean: Layers, findings: Sequence[Diagnosis], unseen: WithUnseen | None
+) -> list[str]:
     """The cause first, then how much of the time it explains."""
     if by == "limit":
         known = f" It explains {percent(cause.share)} of the mean on the wire." if cause.share else ""
@@ -159,6 +174,15 @@ def _of_cause(cause: Diagnosis, by: str, mean: Layers, findings: Sequence[Diagno
     if by == "slowest":
         return [f"{cause.headline}: {percent(cause.slowest or 0.0)} of the time of the slowest 1 %{_on_wire(mean)}."]
     of_mean = f"{_up_to(cause, mean)}{_of(cause, mean)} ({percent(cause.share or 0.0)})"
+    if unseen is not None:
+        of = (
+            "all"
+            if isinstance(cause.evidence, Delay)
+            else "unseen"
+            if isinstance(cause.evidence, LateUnseen)
+            else "seen"
+        )
+        of_mean = unseen.explained(cause.share or 0.0, mean, of)
     of_slowest = "" if cause.slowest is None else f", and {percent(min(cause.slowest, 1.0))} of the slowest 1 %"
     of_slowest += "" if cause.slowest is None else _on_wire(mean)
     gain = f" {cause.gain.words}." if cause.gain is not None and cause.gain.words else ""
@@ -195,10 +219,10 @@ def _ops(mean: Layers) -> str:
     return "" if mean.ops in ("", "all") else f"{mean.ops} "
 
 
-def _also(found: Lead) -> str:
+def _also(found: Lead, at_least: str) -> str:
     """What else was found, and matters."""
     said = [
-        f"{lowered(one.headline)}{'' if one.share is None else f', {percent(one.share)} of the mean'}"
+        f"{lowered(one.headline)}{'' if one.share is None else f', {at_least}{percent(one.share)} of the mean'}"
         for one in found.also
         if one is not found.first
     ]
@@ -222,11 +246,16 @@ def _objective(one: Objective) -> str:
     return f"{one.op} {one.figure}{whose} {ms(one.measured_ms)} ms, at most {one.limit_ms:g} wanted"
 
 
-def _proof(mean: Layers, cause: Diagnosis | None, findings: Sequence[Diagnosis]) -> list[str]:
+def _proof(
+    mean: Layers, cause: Diagnosis | None, findings: Sequence[Diagnosis], unseen: WithUnseen | None
+) -> list[str]:
     """The figures that prove it, the most telling three."""
     wire_ms = mean.server_ms + mean.network_ms
     figures = [] if mean.client_ms is None else [f"application {mean.said(mean.total_ms)} ms"]
-    figures += [f"client SRT {mean.said(wire_ms)} ms", f"server SRT {mean.said(mean.server_ms)} ms"]
+    if unseen is None:
+        figures += [f"client SRT {mean.said(wire_ms)} ms", f"server SRT {mean.said(mean.server_ms)} ms"]
+    else:
+        figures += [f"client SRT {between(unseen.wire_ms)} ms", f"server SRT {between(unseen.server_ms)} ms"]
     if cause is not None and cause.code in PUT_OFF_CODES:
         total = sum(getattr(one.evidence, "total_between_ms", 0.0) for one in findings)
         return [f"between tries {span(total)} in all", *figures]
