@@ -10,6 +10,7 @@ from nfslat.findings.starved import late_beside_ms
 from nfslat.findings.unseen import between
 from nfslat.findings.words import ms, percent, times
 from nfslat.inflight.split import APART, FEWEST
+from nfslat.wire.above import Why
 
 SLOW_OPS, STORAGE = "server-slow-ops", "server-storage"
 # What packets show of storage, and what its own figure proves.
@@ -113,6 +114,9 @@ def unseen_finding(f: Facts) -> Diagnosis | None:
         return None
     # What a reply waits in the server's socket for lost data, or for room, is time of the network.
     waits_ms = (f.lost_segments or 0) * RETRANSMISSION_MS
+    none = f.kept_above.get(Why.NO_CONNECTION)
+    if none is not None and none.longest_ms >= least_ms:
+        return None  # they may have waited for a connection
     if waits_ms >= _OF_LOSS * least_ms * u.ops or max(u.seen.moved_ms.get("network", 0.0), 0.0) > _SOME * seen_ms:
         return None
     evidence = LateUnseen(
