@@ -823,7 +823,7 @@ ROWS = (
         code="serial-pieces",
         layer="client",
         title="A call of the application is several operations, one after the other",
-        headline="A {call} takes {call_ms} ms, because it is {sum}",
+        headline="A {call} takes {call_ms} ms, {why} {sum}",
         uncounted="Nothing queues for a slot: at once, they would take little more than one of them.",
         knob="why the client sends the operations of a call one after the other",
         means="The application waits for one call, of several blocks, and its client's kernel makes several operations "
@@ -831,9 +831,11 @@ ROWS = (
         "the slots are free.",
         told="Calls or waits that are joined with their operations (a 10046 trace or strace as --evidence): 1.5 "
         "operations or more a call, hardly ever two of a call in flight at once, and half of the call's time on the "
-        "wire. Of little weight below 3 operations a call. Where the session has one slot, or the client says that it "
+        "wire. Of little weight below 3 operations a call. With --app-ms alone: half of the operations or more go on "
+        "where one before ended, and are sent within half of their time after its answer, and 3 or more of them in a "
+        "row, no more than are in one, take as long. Where the session has one slot, or the client says that it "
         "has one, they may be what it holds back, and there is no such finding.",
-        certain="Always: each call is joined with its own operations.",
+        certain="Where each call is joined with its own operations.",
         refuted="The client's mountstats count a wait for slots (avg queue) as long as the call.",
         do="A larger rsize or wsize, if it is what splits the calls; Direct NFS for Oracle; a newer kernel. If the "
         "response time of each is long, that of the server or of the network counts as many times.",

@@ -204,6 +204,7 @@ class InPieces(NamedTuple):
     network_ms: float  # of all its ops
     server_ms: float
     gap_ms: float  # from an answer to the next of its calls
+    is_joined: bool = True  # each with its own operations; else they are as long as these, which go on in a file
 
 
 @dataclass(frozen=True)
@@ -295,6 +296,7 @@ class Facts:
     in_series: InSeries | None = None  # where they are half of all response times
     tick_ms: float | None = None  # of stamps that bear no more than means; None: they bear all
     in_pieces: InPieces | None = None  # of the kind of call that is most of the time in such
+    is_in_turn: bool = False  # most ops are sent right behind the answer to another of their caller
     late_stamps: bool = False  # one-way figures are off by them
     captured_within_ms: float | None = None  # what either host sends, by its TCP's clock; None: later, or not known
     ops: int = 0  # that `mean` is over
