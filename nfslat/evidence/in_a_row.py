@@ -19,10 +19,10 @@ from nfslat.results import Analysis
 from nfslat.select import op_labels
 
 _FEWEST_OPS = 50
-_PROMPT = 0.5  # of an operation's time: a caller sends the next one sooner, and what waits for a slot later
-_MOST = 0.5  # of the operations are in such rows; and of the application's time they take so much
+_GAP_SHARE = 0.5  # of an operation's time: a caller sends the next one sooner, and what waits for a slot later
+_LEAST_SHARE = 0.5  # of the operations are in such rows; and of the application's time they take so much
 _LEAST_PIECES = 3.0  # operations of a request: a mean of two may be another application's
-_LONGER = 1.1  # times a row, that a request may be long: rows begin and end between requests
+_ROW_FACTOR = 1.1  # times a row, that a request may be long: rows begin and end between requests
 
 
 class _Rows(NamedTuple):
@@ -70,8 +70,8 @@ def _rows_of(c: Analysis, op: str) -> _Rows | None:
     before = np.maximum.accumulate(np.where(begins, -1, np.arange(len(order))))
     follows = begins & (before >= 0) & (file[before] == file) & (place[before] == place)
     gaps_ns = (when - when[before])[follows]
-    gaps_ns = gaps_ns[gaps_ns <= _PROMPT * (end - begin).mean()]
-    return _Rows(len(rows), float(size.mean()), gaps_ns) if len(gaps_ns) >= _MOST * len(rows) else None
+    gaps_ns = gaps_ns[gaps_ns <= _GAP_SHARE * (end - begin).mean()]
+    return _Rows(len(rows), float(size.mean()), gaps_ns) if len(gaps_ns) >= _LEAST_SHARE * len(rows) else None
 
 
 def _sum(c: Analysis, op: str, rows: _Rows, given_ms: float) -> CallMeans | None:
@@ -80,8 +80,8 @@ def _sum(c: Analysis, op: str, rows: _Rows, given_ms: float) -> CallMeans | None
     gap_ms, client_ms, server_ms = (
         float(to_ms(times.mean())) for times in (rows.gaps_ns, c.client_srt_ns[at], c.server_srt_ns[at])
     )
-    count = min(given_ms / (client_ms + gap_ms), _LONGER * rows.ops / max(rows.ops - len(rows.gaps_ns), 1))
-    if count < _LEAST_PIECES or count * client_ms < _MOST * given_ms:
+    count = min(given_ms / (client_ms + gap_ms), _ROW_FACTOR * rows.ops / max(rows.ops - len(rows.gaps_ns), 1))
+    if count < _LEAST_PIECES or count * client_ms < _LEAST_SHARE * given_ms:
         return None
     return CallMeans(
         call="request of the application",

@@ -315,8 +315,8 @@ class Facts:
     client_host: Snapshot | None = None
 
     def share(self, ms: float, *, of_all: bool = False) -> float:
-        """Of the whole: the application's time where it is known, else the client's SRT. Where ops are not shown that
-        matter, the least: `ms` is a mean of those that are, or `of_all`."""
+        """Share of the whole: of the application's time where it is known, else the client's SRT. Where ops that are
+        not shown matter, the least: `ms` is a mean of those that are, or `of_all`."""
         if self.unseen is not None and self.is_reckoned and not of_all:
             ms *= 1 - self.unseen.share
         return ms / self.mean.total_ms if self.mean.total_ms > 0 else 0.0

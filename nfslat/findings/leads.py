@@ -50,7 +50,7 @@ _UNCLOCKED = 0.25  # of the time: so much may be missed without the clock of the
 _UNHEARD = 0.2  # of the time: a server's capture that shows no more of a client cannot say that nothing is wrong
 
 # Their time is on record, whatever ops that are not shown waited for.
-_ON_RECORD = (Delay, Reconnect, Connecting, HostPause, LateUnseen, SentAgain)
+_RECORDED_EVIDENCE = (Delay, Reconnect, Connecting, HostPause, LateUnseen, SentAgain)
 
 
 class Ground(NamedTuple):
@@ -139,12 +139,12 @@ def _lead(
         return _fault(limits[0], "limit", matter)
     if objectives and all(one.met for one in objectives):
         return Lead("no-fault", also=enough[:2])
-    on_record = any(isinstance(one.evidence, _ON_RECORD) for one in enough)
+    on_record = [cause for cause in enough if isinstance(cause.evidence, _RECORDED_EVIDENCE)]
     if unseen is not None and unseen.largest(mean) is None and not on_record:
         why = "what the operations that are not shown waited for is not known, and they have much of the time"
         return Lead("undecided", also=enough[:2], why=why, next=next_step(_to_see_all(ground)))
     if unseen is not None and unseen.largest(mean) is None:
-        enough = [one for one in enough if isinstance(one.evidence, _ON_RECORD)]
+        enough = on_record
     open_ones = [one for one in matter if _is_open(one, mean)]
     most_open = max((one.share or 0.0 for one in matter if one.code in VAGUE), default=0.0)
     best = next((one for one in enough if _leads(one, most_open)), None)
@@ -208,9 +208,9 @@ def _may_be_lost(one: Diagnosis, ground: Ground) -> bool:
     return False
 
 
-def _least(one: Diagnosis) -> float:
+def _least(cause: Diagnosis) -> float:
     """Share with which it leads: what ops that are not shown took is a bound, and more may lie behind it."""
-    return CAUSE if isinstance(one.evidence, LateUnseen) else row(one.code).least
+    return CAUSE if isinstance(cause.evidence, LateUnseen) else row(cause.code).least
 
 
 def _fault(cause: Diagnosis, by: str, matter: Sequence[Diagnosis]) -> Lead:

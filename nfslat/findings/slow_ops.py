@@ -19,7 +19,7 @@ OR_PROCESSOR = "in a thread of the server (file system, locks, disk or a busy pr
 _SLOW_MS = 5.0  # a healthy disk answers sooner
 _SOME = 0.05  # of the whole; less is not worth a finding
 RETRANSMISSION_MS = 250.0  # its timer, with what passes until its ACK (Linux: 200 ms at the least)
-_OF_LOSS = 0.5  # of what ops that are not shown took: so much that losses may have made is not the server's
+_LOSS_SHARE = 0.5  # of what ops that are not shown took: so much that losses may have made is not the server's
 _BLIND = 0.25  # of the messages unseen: how many are slow is not known
 _MANY = 1 / 3  # of the ops: as many wait in any queue that is busy for so much of the time
 _UNSTABLE = 0.5  # of the slow ones: a server may answer those from memory
@@ -77,7 +77,7 @@ class Late(Evidence):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LateUnseen(Evidence):
-    """Of server-slow-ops, where the captures do not show those that are slow."""
+    """Evidence of server-slow-ops, where the captures do not show which are slow."""
 
     slow_ops: int  # so many are not shown
     of_ops: int
@@ -117,7 +117,7 @@ def unseen_finding(f: Facts) -> Diagnosis | None:
     none = f.kept_above.get(Why.NO_CONNECTION)
     if none is not None and none.longest_ms >= least_ms:
         return None  # they may have waited for a connection
-    if waits_ms >= _OF_LOSS * least_ms * u.ops or max(u.seen.moved_ms.get("network", 0.0), 0.0) > _SOME * seen_ms:
+    if waits_ms >= _LOSS_SHARE * least_ms * u.ops or max(u.seen.moved_ms.get("network", 0.0), 0.0) > _SOME * seen_ms:
         return None
     evidence = LateUnseen(
         slow_ops=u.ops,

@@ -24,7 +24,7 @@ _SOME_NEGATIVE, _MANY_NEGATIVE = 0.01, 0.1  # of the ops
 _BOUND = 0.5  # of what the cause explains: so much of it that is known at most makes it no more than likely
 _NEARLY = 0.99  # no more is said of a time in which there are calls
 _IDLE = 0.5  # of the time: an application that is slow all the same is so by something else
-_EXPLAINED = 0.5  # of the mean: certain is what explains no less
+_EXPLAINED_SHARE = 0.5  # of the mean: certain is what explains no less
 _UNKNOWN_SHARE = 0.1  # of the time: what hidden and unfinished calls may have of it beside a "no fault" that is certain
 _SURE = 0.60  # of figures that somebody gave, the share of the largest layer
 
@@ -292,8 +292,8 @@ def _confidence(
     if cause is not None and cause.layer == "client" and ground is not None and ground.unseen_explain:
         reasons.append("what lies above the wire may be of operations that are not in the captures")
         worst = min(worst, 1)
-    explained = sum(one.share or 0.0 for one in findings if one.code not in VAGUE)
-    if found.outcome == "fault" and found.by == "mean" and ground is not None and explained < _EXPLAINED:
+    explained = sum(known.share or 0.0 for known in findings if known.code not in VAGUE)
+    if found.outcome == "fault" and found.by == "mean" and ground is not None and explained < _EXPLAINED_SHARE:
         reasons.append(f"{percent(1 - explained)} of the mean has no cause that was found")
         worst = min(worst, 1)
     if found.outcome == "no-fault" and ground is not None and (reason := _unexplained(ground, findings)):
@@ -307,7 +307,7 @@ def _confidence(
 
 def _unexplained(ground: Ground, findings: Sequence[Diagnosis]) -> str:
     """Why "no fault" is not certain: time that nothing explains, or that no capture shows."""
-    if (share := sum(one.share or 0.0 for one in findings if one.code in VAGUE)) >= _EXPLAINED:
+    if (share := sum(vague.share or 0.0 for vague in findings if vague.code in VAGUE)) >= _EXPLAINED_SHARE:
         return f"nothing explains {percent(min(share, 1.0))} of the mean"
     if (share := max(ground.hidden, ground.unfinished)) >= _UNKNOWN_SHARE:
         what = "operations that are not shown" if share == ground.hidden else "calls without a reply"
