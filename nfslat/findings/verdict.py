@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from nfslat.answer.model import NextStep, Objective, Verdict
 from nfslat.answer.words import complete
-from nfslat.findings.catalogue import row
+from nfslat.findings.catalogue import next_step, row
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.layers import LAYERS, Layers
 from nfslat.findings.leads import COMPLETE, FEW_OPS, INCOMPLETE, VAGUE, VERY_FEW_OPS, Ground, Lead, lead
 from nfslat.findings.network import Delay
 from nfslat.findings.put_off import PUT_OFF_CODES
+from nfslat.findings.server import UNKNOWN
 from nfslat.findings.slow_ops import LateUnseen
 from nfslat.findings.unseen import WithUnseen, between
 from nfslat.findings.words import lowered, ms, percent, span
 
-__all__ = ["Ground", "verdict", "verdict_of_hang"]
+__all__ = ["Ground", "but_given", "verdict", "verdict_of_hang"]
 
 _GRADES = ("low", "medium", "high")
 _SOME_NEGATIVE, _MANY_NEGATIVE = 0.01, 0.1  # of the ops
@@ -75,6 +76,16 @@ def verdict(
     )
 
 
+def but_given(found: Verdict, given: Collection[str]) -> Verdict:
+    """The same verdict, whose next measurement is none of those whose commands are `given`: what is known already is
+    not asked for."""
+    if found.next is None or found.next.command not in given:
+        return found
+    others = row(found.cause or UNKNOWN).decided_by
+    left = next((next_step(one) for one in others if one.command not in given), None)
+    return dataclasses.replace(found, next=left)
+
+
 def verdict_of_hang(hangs: Sequence[Diagnosis]) -> Verdict | None:
     """The verdict where nothing else is known: calls that nobody answers; None where nothing that matters hangs."""
     worst = next((hang for hang in hangs if hang.severity == "warning"), None)
@@ -123,16 +134,14 @@ def _text(
     unseen = None if ground is None else ground.unseen
     said: list[str] = []
     if found.outcome == "fault" and found.cause is not None:
-        of_cause = _of_cause(found.cause, found.by, mean, findings, unseen)
-        if found.first is not None:
-            of_cause[0] = f"{found.first.headline}. On the wire {lowered(of_cause[0])}"
-        said += of_cause
+        said += _of_cause(found, found.cause, mean, findings, unseen)
     elif found.outcome == "no-fault":
         met = ", ".join(_objective(one) for one in objectives if one.met)
         judged = f"what was asked for is met ({met})" if met else "nothing that was looked for explains the time"
         said.append(f"No fault found: {judged}.")
     else:
         said.append(f"Cannot tell yet: {found.why or lowered(found.cause.headline if found.cause else '')}.")
+    said += _hog(found, ground)
     said += [] if unseen is None else [unseen.with_them().strip()]
     ticks = None if ground is None else ground.ticks
     if mean.network_ms >= 0 and mean.server_ms >= 0 and (ticks is None or ticks.tells_means(mean)):
@@ -145,14 +154,18 @@ def _text(
         said.append(f"Nothing is in flight for {idle} of the time: what the client does then, no packet shows.")
     missed = ", ".join(_objective(one) for one in objectives if one.met is False)
     said += [f"Not met: {missed}."] if missed else []
-    said += (
-        [_also(found, "" if unseen is None else "at least ")]
-        if [one for one in found.also if one is not found.first]
-        else []
-    )
+    at_least = "" if unseen is None else "at least "
+    said += [_also(found, at_least)] if [one for one in found.also if not _is_said(one, found)] else []
     if found.by != "tries":
         said += _between_tries(findings, found)
     return " ".join(one for one in said if one)
+
+
+def _hog(found: Lead, ground: Ground | None) -> list[str]:
+    """Who else has most of what the cause is a queue for."""
+    known = row(found.cause.code).shared if found.cause is not None else ""
+    hog = None if ground is None or found.cause is None else ground.hogs.get(found.cause.layer)
+    return [f"{hog.name} has {percent(hog.share)} of {known}."] if hog is not None and known else []
 
 
 def _on_wire(mean: Layers) -> str:
@@ -161,32 +174,35 @@ def _on_wire(mean: Layers) -> str:
 
 
 def _of_cause(
-    cause: Diagnosis, by: str, mean: Layers, findings: Sequence[Diagnosis], unseen: WithUnseen | None
+    found: Lead, cause: Diagnosis, mean: Layers, findings: Sequence[Diagnosis], unseen: WithUnseen | None
 ) -> list[str]:
-    """The cause first, then how much of the time it explains."""
+    """The cause first, then how much of the time it explains, and what packets leave open beside it."""
+    by, either = found.by, "" if found.either is None else f", and {lowered(found.either.headline)}"
     if by == "limit":
         known = f" It explains {percent(cause.share)} of the mean on the wire." if cause.share else ""
-        return [f"{cause.headline}.", row(cause.code).uncounted + known]
+        return [f"{cause.headline}{either}.", row(cause.code).uncounted + known]
     if by == "tries":
         share = sum(one.share or 0.0 for one in findings if one.code in PUT_OFF_CODES)
         of = "all the time of requests" if mean.client_ms is None else "the application's time"
-        return [f"{cause.headline}. {percent(share)} of {of} passes between tries, and no response time shows it."]
+        put_off = f"{percent(share)} of {of} passes between tries, and no response time shows it"
+        return [f"{cause.headline}. {put_off}{either}."]
     if by == "slowest":
-        return [f"{cause.headline}: {percent(cause.slowest or 0.0)} of the time of the slowest 1 %{_on_wire(mean)}."]
+        of_slowest = f"{percent(cause.slowest or 0.0)} of the time of the slowest 1 %{_on_wire(mean)}"
+        return [f"{cause.headline}: {of_slowest}{either}."]
     of_mean = f"{_up_to(cause, mean)}{_of(cause, mean)} ({percent(cause.share or 0.0)})"
     if unseen is not None:
-        of = (
-            "all"
-            if isinstance(cause.evidence, Delay)
-            else "unseen"
-            if isinstance(cause.evidence, LateUnseen)
-            else "seen"
-        )
-        of_mean = unseen.explained(cause.share or 0.0, mean, of)
+        of_mean = unseen.explained(cause.share or 0.0, mean, _whose(cause))
     of_slowest = "" if cause.slowest is None else f", and {percent(min(cause.slowest, 1.0))} of the slowest 1 %"
     of_slowest += "" if cause.slowest is None else _on_wire(mean)
     gain = f" {cause.gain.words}." if cause.gain is not None and cause.gain.words else ""
-    return [f"{cause.headline}: {of_mean}{of_slowest}.{gain}"]
+    return [f"{cause.headline}: {of_mean}{of_slowest}{either}.{gain}"]
+
+
+def _whose(cause: Diagnosis) -> str:
+    """Which ops have the time that a cause explains."""
+    if isinstance(cause.evidence, Delay):
+        return "all"
+    return "unseen" if isinstance(cause.evidence, LateUnseen) else "seen"
 
 
 def _of(cause: Diagnosis, mean: Layers) -> str:
@@ -219,12 +235,17 @@ def _ops(mean: Layers) -> str:
     return "" if mean.ops in ("", "all") else f"{mean.ops} "
 
 
+def _is_said(one: Diagnosis, found: Lead) -> bool:
+    """Is it in the sentence already?"""
+    return one is found.either or lowered(one.headline) == found.why
+
+
 def _also(found: Lead, at_least: str) -> str:
     """What else was found, and matters."""
     said = [
         f"{lowered(one.headline)}{'' if one.share is None else f', {at_least}{percent(one.share)} of the mean'}"
         for one in found.also
-        if one is not found.first
+        if not _is_said(one, found)
     ]
     first = "Besides" if found.outcome == "fault" else "What is known"
     return f"{first}: {'; '.join(said)}."
