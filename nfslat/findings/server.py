@@ -185,7 +185,12 @@ def server_findings(facts: Facts) -> list[Diagnosis]:
         every = _in_thread(facts)
         # The kinds that are not slow at times may be slow always, and are most of it.
         of_time = every if slow is None or any(one is not None and one.code == STORAGE for one in every) else of_time
-    found = [_queue(facts), *of_time, unseen_finding(facts), _reconnect(facts)]
+    hidden = unseen_finding(facts)
+    if slow is not None and slow.severity == "warning":
+        hidden = None  # they are of one kind, and how they come is known of those that are seen
+    elif hidden is not None:
+        of_time = [cause for cause in of_time if cause is not slow]
+    found = [_queue(facts), *of_time, hidden, _reconnect(facts)]
     by_code: dict[str, Diagnosis] = {}
     for one in found:
         if one is not None:
