@@ -6,9 +6,10 @@ import gzip
 import json
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,18 +19,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_native import _read
 
+from nfslat import api
 from nfslat.cli.main import main
 from nfslat.decode.xid_gaps import missing_calls
+from nfslat.findings.facts import Facts, KeptAbove
 from nfslat.findings.layers import Layers
+from nfslat.findings.network import network_findings
+from nfslat.findings.server import server_findings
 from nfslat.findings.unseen import WithUnseen
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.model.decoded import Decoded
+from nfslat.wire.above import Why
 from nfslat.wire.unseen import Unseen, unseen
 from nfslat.wire.unseen_counts import fit_all
 from nfslat.wire.unseen_fit import Rows, Waiting, fit
 from nfslat.wire.unseen_sizes import _around
 
 MOST = 60_000  # bytes of a packet that was put together
+SIDES = ("server", "client")
 STALLS = SHARED / "lab2" / "disk_stalls_full"
 
 
@@ -331,7 +338,10 @@ def test_a_layer_is_named_where_the_bounds_leave_no_other() -> None:
     said = verdict(*_with((9.7, 9.8), (8.4, 8.5)))
     assert (said.outcome, said.largest_layer, said.confidence) == ("undecided", "server", "low")
     assert "The captures do not show 72 operations, which took 30 to 40 % of the time" in said.text
-    assert said.largest_share == pytest.approx(8.45 / 13.9)
+    assert said.largest_share == pytest.approx(8.4 / 13.9)
+    assert (
+        "A mean operation takes 13.90 ms: 4.10 to 4.20 above the wire in the client, 8.45 in the server, " in said.text
+    )
 
 
 def test_no_layer_is_named_where_the_bounds_leave_several() -> None:
@@ -341,6 +351,98 @@ def test_no_layer_is_named_where_the_bounds_leave_several() -> None:
     assert "cannot be told" in said.text
     assert said.next is not None
     assert "tcpdump -i any -s 0" in said.next.command
+
+
+def test_what_is_on_record_leads_where_no_layer_can_be_told() -> None:
+    """Each operation pays the round trip, those included that are not shown: its share is said between the bounds."""
+    seen = Layers(1.9, 12.0)
+    unseen = WithUnseen(2400, 0.4, (0.1, 0.6), seen, (10.0, 25.0), (1.5, 13.0))
+    assert unseen.matters
+    assert unseen.largest(unseen.layers()) is None
+    facts = Facts(mean=unseen.layers(), unseen=unseen, least_round_trip_ms=6.0, ops=3600)
+    said = verdict(facts.mean, None, SOUND._replace(unseen=unseen), network_findings(facts))
+    assert (said.outcome, said.layer, said.cause, said.confidence) == ("fault", "network", "net-delay", "medium")
+    assert said.share == pytest.approx(6 / 25)
+    assert "at least 6.00 of 10.00 to 25.00 ms (24 to 60 %)" in said.text
+
+
+def _held(**changes: Any) -> Facts:
+    """30 of 1,000 operations are not shown, and the server held each for 400 ms or more."""
+    seen = Layers(5.0, 2.0)
+    unseen = WithUnseen(30, 0.03, (0.6, 0.7), seen, (18.8, 22.8), (16.85, 20.85))
+    return replace(Facts(mean=unseen.layers(), unseen=unseen, ops=970), **changes)
+
+
+def test_hidden_operations_that_the_server_held_are_slow_ones() -> None:
+    """Their replies left in one packet after a stall, of which the snaplen shows the first: how many they are and how
+    long they took is known, and that leads as a share between bounds."""
+    facts = _held()
+    unseen = facts.unseen
+    assert unseen is not None
+    (slow,) = [one for one in server_findings(facts) if one.code == "server-slow-ops"]
+    assert slow.confidence == "likely"
+    said = verdict(facts.mean, None, SOUND._replace(unseen=unseen), [slow])
+    assert (said.outcome, said.layer, said.cause, said.confidence) == ("fault", "server", "server-slow-ops", "medium")
+    assert (
+        "30 of 1,000 operations, which no capture shows, take 400.0 to 533.3 ms on average, the others 5.00 ms"
+        in said.text
+    )
+    assert "at least 12.00 of 18.80 to 22.80 ms (53 to 70 %)" in said.text
+    alone = SOUND._replace(unseen=unseen, inferred="server", lost_share=0.02)
+    assert verdict(facts.mean, None, alone, [slow]).outcome == "undecided"  # replies that were lost whole look alike
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"lost_segments": 25},  # retransmissions took half of it
+        {"kept_above": {Why.NO_CONNECTION: KeptAbove(1, 3100.0, 3100.0, "", 0.1)}},
+        {"unseen": WithUnseen(4, 0.03, (0.6, 0.7), Layers(5.0, 2.0), (18.8, 22.8), (16.85, 20.85))},
+        {"unseen": WithUnseen(30, 0.03, (0.6, 0.7), Layers(5.0, 2.0), (7.8, 22.8), (5.5, 20.85))},  # as quick
+        {"unseen": WithUnseen(400, 0.3, (0.6, 0.7), Layers(5.0, 2.0), (18.8, 22.8), (10.0, 20.85))},  # four times
+        {"unseen": WithUnseen(30, 0.03, (0.6, 0.7), Layers(5.0, 2.0, moved_ms={"network": 1.0, "server": -1.0}),
+                              (18.8, 22.8), (16.85, 20.85))},  # replies wait in its socket
+    ],
+)  # fmt: skip
+def test_hidden_operations_that_something_else_may_have_held_are_no_finding(changes: dict[str, Any]) -> None:
+    """Lost data, a socket that is full, a few of them, or a mean that does not stand out."""
+    assert "server-slow-ops" not in [one.code for one in server_findings(_held(**changes))]
+
+
+CUT = [("restart_v3_full", 300, "reconnect"), ("snapshot_1500ms_full", 400, "server-slow-ops")]
+needs_lab3 = pytest.mark.skipif(not (SHARED / "lab3").is_dir(), reason="the captures are not here")
+
+
+@needs_lab3
+@pytest.mark.parametrize(("name", "snaplen", "cause"), CUT)
+def test_two_cut_captures_name_what_either_of_them_names(tmp_path: Path, name: str, snaplen: int, cause: str) -> None:
+    """A lost connection and a disk that stood still, with replies hidden by a snaplen."""
+    pair = [_cut(SHARED / "lab3" / name / f"{side}.pcap.gz", tmp_path / f"{side}.pcap", snaplen) for side in SIDES]
+    both, *alone = (
+        api.run([str(path) for path in paths], api.Options()).summary.verdict for paths in (pair, pair[:1], pair[1:])
+    )
+    assert both is not None
+    assert (both.outcome, both.cause) == ("fault", cause)
+    assert all(said is None or said.confidence in ("low", "medium") for said in alone)
+
+
+@needs_lab3
+@pytest.mark.long
+@pytest.mark.parametrize("snaplen", [128, 200, 256, 400, 512, 700, 1500])
+@pytest.mark.parametrize(
+    "folder",
+    sorted(path.parent for lab in ("lab", "lab2", "lab3") for path in (SHARED / lab).glob("*/truth.json")),
+    ids=lambda path: path.name,
+)
+def test_two_captures_never_say_less_than_one(tmp_path: Path, folder: Path, snaplen: int) -> None:
+    """Wherever a capture is cut: what one capture alone names with medium, two do not leave open."""
+    pair = [_cut(folder / f"{side}.pcap.gz", tmp_path / f"{side}.pcap", snaplen) for side in SIDES]
+    both, *alone = (
+        api.run([str(path) for path in paths], api.Options()).summary.verdict for paths in (pair, pair[:1], pair[1:])
+    )
+    if any(said is not None and said.outcome == "fault" and said.confidence != "low" for said in alone):
+        assert both is not None
+        assert both.outcome == "fault"
 
 
 def _with(wire_ms: tuple[float, float], server_ms: tuple[float, float]) -> tuple[Layers, None, Ground]:

@@ -81,6 +81,9 @@ class Known:
     traced: Traced | None = None
     database: Database | None = None
     calls: tuple[CallMeans, ...] = ()  # of the application, joined with ops
+    request_ms: Mapping[str, float] = field(default_factory=dict)  # as given, where `app_ms` has parts of requests
+    row: CallMeans | None = None  # a request that is as long as ops in a row, and joined with none
+    is_in_turn: bool = False  # most ops go on where one ended, right behind its answer: they waited for no slot
     loads: Mapping[str, HostLoad] = field(default_factory=dict)  # by side
     server_host: Snapshot | None = None
     client_host: Snapshot | None = None

@@ -89,6 +89,10 @@ class Outside:
                     f"the application's time is inferred from {self.sessions} sessions: it is too long if they are not "
                     "all waiting for an answer all the time"
                 )
+        if known.app_ms:
+            from nfslat.evidence import in_a_row  # noqa: PLC0415
+
+            known = in_a_row.with_sums(known, c, has_one_slot=_has_one_slot(known, c))
         return known, tuple(dict.fromkeys([*(f"{NOT_USED}{each}" for each in unused), *notes]))
 
 
@@ -247,9 +251,7 @@ def _of_ops(source: Sequence[Latency], known: Known, c: Analysis, unused: list[s
     Where the client has one slot, they may be what it holds back, and stay as they are. Waits that are larger than an
     op, and joined with none, are left out: how many of their ops were under way at once is not known.
     """
-    has_one_slot = known.slots == 1 or any(
-        session.limit == 1 for session in c.inflight.sessions if not session.callbacks
-    )
+    has_one_slot = _has_one_slot(known, c)
     waits = {f"{call.source}, {call.call}": call for call in known.calls}
     kept = []
     for latency in source:
@@ -271,6 +273,10 @@ def _of_ops(source: Sequence[Latency], known: Known, c: Analysis, unused: list[s
         wire_ms = (joined.network_ms + joined.server_ms) / ops
         kept.append(dataclasses.replace(latency, mean_ms=joined.total_ms / ops, wire_ms=wire_ms, count=count, ops=ops))
     return kept
+
+
+def _has_one_slot(known: Known, c: Analysis) -> bool:
+    return known.slots == 1 or any(session.limit == 1 for session in c.inflight.sessions if not session.callbacks)
 
 
 def _of_these(source: Sequence[Latency], c: Analysis) -> list[Latency]:

@@ -35,10 +35,15 @@ def sessions_open(c: Analysis, rows: I64, busy: float) -> float | None:
 
 
 def sent_anew(c: Analysis) -> Bool:
-    """Mask of the matched ops whose call was sent on a new connection, when the one before had ended."""
+    """Mask of the matched ops whose call was sent on a new connection, when the one before had ended: also where no
+    capture shows that it was, and their answer came on a connection that is younger than they are."""
     decoded = c.sender.decoded
-    rows = c.matched.client if c.sender is c.client else c.matched.server
-    return sent_on_a_new_connection(decoded.ops, decoded.loose, decoded.details)[rows]
+    ops, tcp = decoded.ops, c.client.decoded.details.tcp
+    anew = sent_on_a_new_connection(ops, decoded.loose, decoded.details)
+    conns, _, stood = without_connection(ops, decoded.loose, tcp, c.sender.forward)
+    for conn, stands_ns in zip(conns.tolist(), stood.tolist(), strict=True):
+        anew |= (ops.conn == conn) & (ops.t0 < stands_ns) & (ops.t3 >= stands_ns)
+    return anew[c.matched.client if c.sender is c.client else c.matched.server]
 
 
 def times_kept_above(c: Analysis, rows: I64, sessions: float | None, opened: Connecting) -> dict[str, KeptAbove]:

@@ -279,6 +279,7 @@ def _facts(
         recoveries=_times_of(c.recoveries),
         in_series=_in_series(c.serial),
         in_pieces=_in_pieces(known),
+        is_in_turn=known.is_in_turn,
         late_stamps=any(own.is_late for own in c.own.values()),
         captured_within_ms=_captured_within_ms(c),
         ops=len(rows),
@@ -371,12 +372,15 @@ def _captured_within_ms(c: Analysis) -> float | None:
 
 def _in_pieces(known: Known) -> InPieces | None:
     in_a_row = [(call, call.pieces) for call in known.calls if call.pieces is not None and call.pieces.is_in_a_row]
+    is_joined = bool(in_a_row)
+    if not is_joined and known.row is not None and known.row.pieces is not None:
+        in_a_row = [(known.row, known.row.pieces)]
     if not in_a_row:
         return None
     call, pieces = max(in_a_row, key=lambda row: row[0].calls * row[0].total_ms)
     return InPieces(
         call.call, call.calls, pieces.op, pieces.ops, pieces.size,
-        call.total_ms, call.network_ms, call.server_ms, pieces.gap_ms,
+        call.total_ms, call.network_ms, call.server_ms, pieces.gap_ms, is_joined,
     )  # fmt: skip
 
 

@@ -80,7 +80,9 @@ def _measured(
     hidden_share: float,
     off_ms: Callable[[Slo], float],
 ) -> Objective:
-    application = known.app_ms.get(asked.op if asked.op != _ALL else "") if asked.figure == "mean" else None
+    application = (
+        (known.request_ms or known.app_ms).get(asked.op if asked.op != _ALL else "") if asked.figure == "mean" else None
+    )
     measured = application
     if application is None:
         measured = _with_waits(figures, waits, asked.figure)

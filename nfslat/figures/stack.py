@@ -138,8 +138,8 @@ def _with_unseen(one: Layer, c: Analysis, at: I64) -> tuple[Layer, list[str]]:
     # What those waited for is not known.
     queue = one.queue if one.queue_source else None
     said = (
-        f"{one.title}: the latency stack is with the {found.ops:,} ops that the captures do not show; "
-        "other tables are not"
+        f"{one.title}: the latency stack is with the {found.ops:,} ops that the captures do not show, "
+        "at the most that they may have taken; other tables are without them"
     )
     return one._replace(client=client, server=mean.server_ms, queue=queue), [said]
 

@@ -223,7 +223,7 @@ ROWS = (
         code="server-slow-ops",
         layer="server",
         title="Some operations take the server many times as long as others of the same kind",
-        headline="Some operations are slow in the server: {which} take {slow_ms} ms, the others {others} ms",
+        headline="Some operations are slow in the server: {which} take {slow}, the others {others} ms",
         looked_for="operations that are slow at times",
         proof=(("slow_ms", "median of the slow ones"), ("others_ms", "of the others")),
         least=SYMPTOM,
@@ -243,7 +243,9 @@ ROWS = (
         "whole. Not where 75 % or more are slow, a fourth of the messages is unseen, the time in a thread was "
         "measured, or calls that come meanwhile are late as those of a host that waits for a processor "
         "(server-queue-unknown; here 4.5 times of that, or twelve). It is server-storage instead where they are ops "
-        "that read or change the disk, and others are answered quickly beside half of them.",
+        "that read or change the disk, and others are answered quickly beside half of them. Or 5 operations or more "
+        "that no capture shows took 5 times as long on average as those that are shown, at the least, and 10 % of the "
+        "whole: not where losses or a full socket may have made half of that.",
         certain="Never.",
         refuted="The server's disk, run queue and log show nothing at these moments.",
         do="Look at the storage latency second by second (iostat -x 1), at dmesg, and at what runs at these moments.",
@@ -926,7 +928,7 @@ ROWS = (
         code="serial-pieces",
         layer="client",
         title="A call of the application is several operations, one after the other",
-        headline="A {call} takes {call_ms} ms, because it is {sum}",
+        headline="A {call} takes {call_ms} ms, {why} {sum}",
         uncounted="Nothing queues for a slot: at once, they would take little more than one of them.",
         knob="why the client sends the operations of a call one after the other",
         means="The application waits for one call, of several blocks, and its client's kernel makes several operations "
@@ -934,9 +936,11 @@ ROWS = (
         "the slots are free.",
         told="Calls or waits that are joined with their operations (a 10046 trace or strace as --evidence): 1.5 "
         "operations or more a call, hardly ever two of a call in flight at once, and half of the call's time on the "
-        "wire. Of little weight below 3 operations a call. Where the session has one slot, or the client says that it "
+        "wire. Of little weight below 3 operations a call. With --app-ms alone: half of the operations or more go on "
+        "where one before ended, and are sent within half of their time after its answer, and 3 or more of them in a "
+        "row, no more than are in one, take as long. Where the session has one slot, or the client says that it "
         "has one, they may be what it holds back, and there is no such finding.",
-        certain="Always: each call is joined with its own operations.",
+        certain="Where each call is joined with its own operations.",
         refuted="The client's mountstats count a wait for slots (avg queue) as long as the call.",
         do="A larger rsize or wsize, if it is what splits the calls; Direct NFS for Oracle; a newer kernel. If the "
         "response time of each is long, that of the server or of the network counts as many times.",

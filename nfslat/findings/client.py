@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
+from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
 from nfslat.findings.tune import advice
 from nfslat.findings.words import ms, percent, span, times
@@ -120,6 +120,12 @@ class Pieces(Evidence):
     network_ms: float  # of a call, all its operations together
     server_ms: float
     above_wire_ms: float  # before, between and behind them
+    is_joined: bool = field(default=True, metadata=OPTIONAL)  # each call with its own; else it is as long as these
+
+    @property
+    def why(self) -> str:
+        """What they have to do with the call."""
+        return "because it is" if self.is_joined else "as long as"
 
     @property
     def sum(self) -> str:
@@ -198,15 +204,16 @@ def _pieces(f: Facts) -> Diagnosis | None:
         network_ms=p.network_ms,
         server_ms=p.server_ms,
         above_wire_ms=p.total_ms - on_wire_ms,
+        is_joined=p.is_joined,
     )
+    how = f"{p.calls:,} calls, joined with their operations" if p.is_joined else "it goes on where that one ended"
     pieces = diagnosis(
         "serial-pieces",
         "client",
-        f"a {p.call} takes {ms(p.total_ms)} ms, because it is {evidence.sum}; each is sent {ms(p.gap_ms)} ms after the "
-        f"answer to the one before, so that none of them waits for a slot ({p.calls:,} calls, joined with their "
-        "operations)",
+        f"a {p.call} takes {ms(p.total_ms)} ms, {evidence.why} {evidence.sum}; each is sent {ms(p.gap_ms)} ms after "
+        f"the answer to the one before, so that none of them waits for a slot ({how})",
         share=None,
-        confidence="certain",
+        confidence="certain" if p.is_joined else "likely",
         evidence=evidence,
         advice=LookAt(
             knob=f"why the client sends the {p.op}s of a call one after the other",
@@ -232,6 +239,8 @@ def _slots(f: Facts) -> Diagnosis | None:
     counted = f.counted(code)
     if counted is False or (counted is None and above is not None and f.share(above) < _SOME):
         return None  # as many callers, then
+    if code == "client-slots" and f.is_in_turn and not counted:
+        return None  # what waits for a slot is not sent at once
     version = f.version or ("4.1" if code == SESSION_SLOTS else "3")
     mounts = f.client.mounts if f.client else ()
     connections = mounts[0].nconnect if mounts and code == "client-slots" else 1

@@ -226,6 +226,7 @@ class InPieces(NamedTuple):
     network_ms: float  # of all its ops
     server_ms: float
     gap_ms: float  # from an answer to the next of its calls
+    is_joined: bool = True  # each with its own operations; else they are as long as these, which go on in a file
 
 
 @dataclass(frozen=True)
@@ -319,6 +320,7 @@ class Facts:
     in_series: InSeries | None = None  # where they are half of all response times
     tick_ms: float | None = None  # of stamps that bear no more than means; None: they bear all
     in_pieces: InPieces | None = None  # of the kind of call that is most of the time in such
+    is_in_turn: bool = False  # most ops are sent right behind the answer to another of their caller
     late_stamps: bool = False  # one-way figures are off by them
     captured_within_ms: float | None = None  # what either host sends, by its TCP's clock; None: later, or not known
     ops: int = 0  # that `mean` is over
@@ -338,8 +340,11 @@ class Facts:
     server_host: Snapshot | None = None
     client_host: Snapshot | None = None
 
-    def share(self, ms: float) -> float:
-        """Of the whole: the application's time where it is known, else the client's SRT."""
+    def share(self, ms: float, *, of_all: bool = False) -> float:
+        """Share of the whole: of the application's time where it is known, else the client's SRT. Where ops that are
+        not shown matter, the least: `ms` is a mean of those that are, or `of_all`."""
+        if self.unseen is not None and self.is_reckoned and not of_all:
+            ms *= 1 - self.unseen.share
         return ms / self.mean.total_ms if self.mean.total_ms > 0 else 0.0
 
     def counted(self, code: str) -> bool | None:
@@ -453,7 +458,7 @@ class Facts:
 
     @property
     def is_reckoned(self) -> bool:
-        """Are the means the middle of bounds, since ops that are not shown have much of the time?"""
+        """Are the means the most that may be, since ops that are not shown have much of the time?"""
         return self.unseen is not None and self.unseen.matters
 
     @property

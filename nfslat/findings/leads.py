@@ -24,11 +24,11 @@ from nfslat.findings.facts import LONG_MS, Hog
 from nfslat.findings.failing import Failed, leads
 from nfslat.findings.hosts import HostPause
 from nfslat.findings.layers import Layers
-from nfslat.findings.network import ASYMMETRY, BETWEEN
+from nfslat.findings.network import ASYMMETRY, BETWEEN, Delay
 from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.resent import LEADING_SHARE, SentAgain
 from nfslat.findings.server import THREADS, UNKNOWN, Queue, Reconnect, Storage, Unknown
-from nfslat.findings.slow_ops import SLOW_OPS, Late
+from nfslat.findings.slow_ops import RETRANSMISSION_MS, SLOW_OPS, Late, LateUnseen
 from nfslat.findings.steps import Step
 from nfslat.findings.unseen import WithUnseen
 from nfslat.findings.words import lowered, ms, percent, times
@@ -48,7 +48,9 @@ _NEGATIVE = 0.1  # of the ops
 _LOSSY, _MUCH_LOST = 0.002, 0.01  # of the ops
 _UNCLOCKED = 0.25  # of the time: so much may be missed without the clock of the other host
 _UNHEARD = 0.2  # of the time: a server's capture that shows no more of a client cannot say that nothing is wrong
-_TIMER_MS = 250.0  # of a retransmission, with what passes until its ACK (Linux: 200 ms at the least)
+
+# Their time is on record, whatever ops that are not shown waited for.
+_RECORDED_EVIDENCE = (Delay, Reconnect, Connecting, HostPause, LateUnseen, SentAgain)
 
 
 class Ground(NamedTuple):
@@ -106,7 +108,7 @@ def lead(
     found = _lead(mean, slowest, ground, findings, objectives)
     if ground is None or ground.ticks is None or found.outcome == "fault" or ground.ticks.contradicts(mean):
         return found
-    if ground.unseen is not None and not ground.unseen.is_sure(mean):
+    if ground.unseen is not None and ground.unseen.largest(mean) is None:
         return found
     if found.outcome == "no-fault" and objectives and all(one.met for one in objectives):
         return found
@@ -129,16 +131,19 @@ def _lead(
     unseen = None if ground is None else ground.unseen
     limits = sorted([one for one in matter if _is_limit_at_work(one, mean)], key=_hangs_first)
     causes = [one for one in matter if one.code not in VAGUE and one.share is not None and one.share > 0]
-    enough = [one for one in causes if (one.share or 0.0) >= row(one.code).least]
+    enough = [one for one in causes if (one.share or 0.0) >= _least(one)]
     threads = next((one for one in enough if one.code == THREADS), None)
     if limits and (threads is None or (threads.share or 0.0) < _MOST):
         # More slots only lengthen the queue for the threads of a server.
         return _fault(limits[0], "limit", matter)
     if objectives and all(one.met for one in objectives):
         return Lead("no-fault", also=enough[:2])
-    if unseen is not None and not unseen.is_sure(mean):
-        why = "what the operations that are not shown waited for is not known, and they have much of the time"
-        return Lead("undecided", also=enough[:2], why=why, next=next_step(_to_see_all(ground)))
+    if unseen is not None and unseen.largest(mean) is None:
+        recorded = [cause for cause in enough if isinstance(cause.evidence, _RECORDED_EVIDENCE)]
+        if not recorded:
+            why = "what the operations that are not shown waited for is not known, and they have much of the time"
+            return Lead("undecided", also=enough[:2], why=why, next=next_step(_to_see_all(ground)))
+        enough = recorded
     open_ones = [one for one in matter if _is_open(one, mean)]
     most_open = max((one.share or 0.0 for one in matter if one.code in VAGUE), default=0.0)
     best = next((one for one in enough if _leads(one, most_open)), None)
@@ -177,7 +182,7 @@ def _doubt(one: Diagnosis, mean: Layers, ground: Ground | None) -> str:
     if isinstance(one.evidence, Reconnect):
         return ""  # the waits are measured where the calls were sent again
     left_ms = (one.share or 0.0) * mean.total_ms - ground.error_ms
-    if one.share is not None and left_ms < row(one.code).least * _HALF_AS_MUCH * mean.total_ms:
+    if one.share is not None and left_ms < _least(one) * _HALF_AS_MUCH * mean.total_ms:
         return (
             f"the {ground.inferred}'s times are inferred from the packets of one capture, to within "
             f"{ms(ground.error_ms)} ms in the mean, which is too little to name a layer"
@@ -195,11 +200,16 @@ def _may_be_lost(one: Diagnosis, ground: Ground) -> bool:
     that the capture does show, and each costs a timer."""
     if ground.lost_share <= _LOSSY:
         return False
-    if isinstance(one.evidence, Late):
+    if isinstance(one.evidence, Late | LateUnseen):
         return ground.lost_share * ground.ops >= _HALF_AS_MUCH * one.evidence.slow_ops
     if isinstance(one.evidence, Storage):
-        return ground.lost_share * _TIMER_MS >= _HALF_AS_MUCH * one.evidence.in_thread_ms
+        return ground.lost_share * RETRANSMISSION_MS >= _HALF_AS_MUCH * one.evidence.in_thread_ms
     return False
+
+
+def _least(cause: Diagnosis) -> float:
+    """Share with which it leads: what ops that are not shown took is a bound, and more may lie behind it."""
+    return CAUSE if isinstance(cause.evidence, LateUnseen) else row(cause.code).least
 
 
 def _fault(cause: Diagnosis, by: str, matter: Sequence[Diagnosis]) -> Lead:
@@ -217,7 +227,7 @@ def _more(cause: Diagnosis) -> NextStep | None:
 
 
 def _is_worth_a_word(one: Diagnosis) -> bool:
-    return one.share is None or one.share >= row(one.code).least or (one.slowest or 0.0) >= _SLOWEST
+    return one.share is None or one.share >= _least(one) or (one.slowest or 0.0) >= _SLOWEST
 
 
 def _is_limit_at_work(one: Diagnosis, mean: Layers) -> bool:

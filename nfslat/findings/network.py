@@ -67,7 +67,7 @@ def network_findings(facts: Facts) -> list[Diagnosis]:
 def _delay(f: Facts) -> Diagnosis | None:
     """Every op pays the round trip, however small it is."""
     trip = f.least_round_trip_ms
-    if trip is None or trip < _DELAY_MS or f.share(trip) < _DELAY_SHARE:
+    if trip is None or trip < _DELAY_MS or f.share(trip, of_all=True) < _DELAY_SHARE:
         return None
     text = (
         f"the shortest round trip between the hosts is {ms(trip)} ms, and every operation pays it: distance, or a "
@@ -88,7 +88,7 @@ def _delay(f: Facts) -> Diagnosis | None:
         "network",
         text,
         # Of a stretch of time the first ops may not have paid all of it.
-        share=f.share(min(trip, f.mean.network_ms)),
+        share=f.share(min(trip, f.mean.network_ms), of_all=True),
         slowest=f.slowest_share(trip),
         confidence="likely" if full else "certain",
         evidence=Delay(least_round_trip_ms=trip, network_ms=f.mean.network_ms, varying_ms=varies, held_ms=held),

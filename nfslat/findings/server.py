@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from nfslat.answer.model import MatchedRow, ServerInFlight
 from nfslat.findings.diagnosis import INLINED, OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import AT_SERVER, LONG_MS, MATTERS, STORAGE_OPS, UNSTABLE_WRITE, Facts
-from nfslat.findings.slow_ops import IN_THREAD, OR_PROCESSOR, STORAGE, STORAGE_PROVEN, Late, slow_finding
+from nfslat.findings.slow_ops import (
+    IN_THREAD,
+    OR_PROCESSOR,
+    STORAGE,
+    STORAGE_PROVEN,
+    Late,
+    slow_finding,
+    unseen_finding,
+)
 from nfslat.findings.starved import late_ms
 from nfslat.findings.tune import advice
 from nfslat.findings.words import ms, percent, span, times
@@ -177,7 +185,12 @@ def server_findings(facts: Facts) -> list[Diagnosis]:
         every = _in_thread(facts)
         # The kinds that are not slow at times may be slow always, and are most of it.
         of_time = every if slow is None or any(one is not None and one.code == STORAGE for one in every) else of_time
-    found = [_queue(facts), *of_time, _reconnect(facts)]
+    hidden = unseen_finding(facts)
+    if slow is not None and slow.severity == "warning":
+        hidden = None  # they are of one kind, and how they come is known of those that are seen
+    elif hidden is not None:
+        of_time = [cause for cause in of_time if cause is not slow]
+    found = [_queue(facts), *of_time, hidden, _reconnect(facts)]
     by_code: dict[str, Diagnosis] = {}
     for one in found:
         if one is not None:

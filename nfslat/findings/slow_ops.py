@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
-from nfslat.findings.facts import STORAGE_OPS, TICKS_ALIKE, Facts, SlowOps
+from nfslat.findings.facts import MATTERS, STORAGE_OPS, TICKS_ALIKE, Facts, SlowOps
 from nfslat.findings.starved import late_beside_ms
+from nfslat.findings.unseen import between
 from nfslat.findings.words import ms, percent, times
+from nfslat.inflight.split import APART, FEWEST
+from nfslat.wire.above import Why
 
 SLOW_OPS, STORAGE = "server-slow-ops", "server-storage"
 # What packets show of storage, and what its own figure proves.
@@ -15,6 +18,8 @@ IN_THREAD, STORAGE_PROVEN = "in a thread of the server (file system, locks or di
 OR_PROCESSOR = "in a thread of the server (file system, locks, disk or a busy processor)"
 _SLOW_MS = 5.0  # a healthy disk answers sooner
 _SOME = 0.05  # of the whole; less is not worth a finding
+RETRANSMISSION_MS = 250.0  # its timer, with what passes until its ACK (Linux: 200 ms at the least)
+_LOSS_SHARE = 0.5  # of what ops that are not shown took: so much that losses may have made is not the server's
 _BLIND = 0.25  # of the messages unseen: how many are slow is not known
 _MANY = 1 / 3  # of the ops: as many wait in any queue that is busy for so much of the time
 _UNSTABLE = 0.5  # of the slow ones: a server may answer those from memory
@@ -54,6 +59,11 @@ class Late(Evidence):
         return f"Some operations take long {IN_THREAD}: {self.which} take {ms(self.slow_ms)} ms"
 
     @property
+    def slow(self) -> str:
+        """What each of them takes: ``318.3 ms``."""
+        return f"{ms(self.slow_ms)} ms"
+
+    @property
     def others(self) -> str:
         """What the others take, ms: ``0.41``."""
         at_most = self.tick_ms is not None and self.others_ms <= TICKS_ALIKE * self.tick_ms
@@ -63,6 +73,64 @@ class Late(Evidence):
     def which(self) -> str:
         """``99 of 3,241 READs``."""
         return f"{self.slow_ops:,} of {self.of_ops:,} {_plural(self.ops)}"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LateUnseen(Evidence):
+    """Evidence of server-slow-ops, where the captures do not show which are slow."""
+
+    slow_ops: int  # so many are not shown
+    of_ops: int
+    least_ms: float  # their mean time in the server, at the least
+    most_ms: float
+    others_ms: float  # mean of the others
+
+    @property
+    def which(self) -> str:
+        """``26 of 1,777 operations that no capture shows``."""
+        return f"{self.slow_ops:,} of {self.of_ops:,} operations, which no capture shows,"
+
+    @property
+    def slow(self) -> str:
+        """What each of them takes: ``430.1 to 716.2 ms on average``."""
+        return f"{between((self.least_ms, self.most_ms))} ms on average"
+
+    @property
+    def others(self) -> str:
+        """What the others take, ms: ``5.58``."""
+        return ms(self.others_ms)
+
+
+def unseen_finding(f: Facts) -> Diagnosis | None:
+    """Ops that the captures do not show took the server many times as long as those that they do: replies that come
+    in one packet are those of calls that waited together."""
+    u = f.unseen
+    if u is None or not u.matters or u.ops < FEWEST or u.share > _BLIND:
+        return None
+    least_ms, most_ms = u.of_each_ms
+    seen_ms = max(u.seen.server_ms, 0.0)
+    share = least_ms * u.share / f.mean.total_ms
+    if least_ms < max(f.long_ms, APART * seen_ms) or share < MATTERS:
+        return None
+    # What a reply waits in the server's socket for lost data, or for room, is time of the network.
+    waits_ms = (f.lost_segments or 0) * RETRANSMISSION_MS
+    none = f.kept_above.get(Why.NO_CONNECTION)
+    if none is not None and none.longest_ms >= least_ms:
+        return None  # they may have waited for a connection
+    if waits_ms >= _LOSS_SHARE * least_ms * u.ops or max(u.seen.moved_ms.get("network", 0.0), 0.0) > _SOME * seen_ms:
+        return None
+    evidence = LateUnseen(
+        slow_ops=u.ops,
+        of_ops=f.ops + u.ops,
+        least_ms=least_ms,
+        most_ms=most_ms,
+        others_ms=seen_ms,
+    )
+    text = (
+        f"{evidence.which} take {evidence.slow} in the server, by their calls and the packets that hold their replies, "
+        f"and the others {evidence.others} ms; whether it is the whole server, its threads or its storage is not known"
+    )
+    return diagnosis(SLOW_OPS, "server", text, share=share, confidence="likely", evidence=evidence, advice=_SERVER)
 
 
 def slow_finding(f: Facts) -> Diagnosis | None:

@@ -11,8 +11,11 @@ from nfslat.findings.catalogue import next_step, row
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.layers import LAYERS, Layers
 from nfslat.findings.leads import COMPLETE, FEW_OPS, INCOMPLETE, VAGUE, VERY_FEW_OPS, Ground, Lead, lead
+from nfslat.findings.network import Delay
 from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.server import UNKNOWN
+from nfslat.findings.slow_ops import LateUnseen
+from nfslat.findings.unseen import WithUnseen, between
 from nfslat.findings.words import lowered, ms, percent, span
 
 __all__ = ["Ground", "unasked", "verdict", "verdict_of_hang"]
@@ -22,7 +25,7 @@ _SOME_NEGATIVE, _MANY_NEGATIVE = 0.01, 0.1  # of the ops
 _BOUND = 0.5  # of what the cause explains: so much of it that is known at most makes it no more than likely
 _NEARLY = 0.99  # no more is said of a time in which there are calls
 _IDLE = 0.5  # of the time: an application that is slow all the same is so by something else
-_EXPLAINED = 0.5  # of the mean: certain is what explains no less
+_EXPLAINED_SHARE = 0.5  # of the mean: certain is what explains no less
 _UNKNOWN_SHARE = 0.1  # of the time: what hidden and unfinished calls may have of it beside a "no fault" that is certain
 _SURE = 0.60  # of figures that somebody gave, the share of the largest layer
 
@@ -46,8 +49,12 @@ def verdict(
     is_known = mean.client_ms is None and unseen is None and slowest is not None and slowest.network_ms >= 0
     tail = slowest if is_known else None
     ticks = None if ground is None else ground.ticks
-    names_layer = is_sound and (unseen is None or unseen.is_sure(mean)) and (ticks is None or ticks.names_layer(mean))
-    largest = mean.by_srt.largest if names_layer else None
+    names_layer = is_sound and (ticks is None or ticks.names_layer(mean))
+    largest = (mean.by_srt.largest if unseen is None else unseen.largest(mean)) if names_layer else None
+    if largest is None:
+        largest_share = None
+    else:
+        largest_share = mean.by_srt.share(largest) if unseen is None else unseen.least_share(largest, mean)
     cause = found.cause
     confidence, reasons = _confidence(found, mean, slowest, ground, findings)
     return Verdict(
@@ -61,10 +68,10 @@ def verdict(
         text=_text(found, mean, ground, findings, objectives),
         next=_next(found, ground),
         largest_layer=largest,
-        largest_share=None if largest is None else mean.by_srt.share(largest),
+        largest_share=largest_share,
         largest_share_slowest=None if largest is None or tail is None else tail.by_srt.share(largest),
         objectives=list(objectives),
-        proof=_proof(mean, cause, findings) if is_sound else [],
+        proof=_proof(mean, cause, findings, unseen) if is_sound else [],
         reasons=reasons,
     )
 
@@ -127,7 +134,7 @@ def _text(
     unseen = None if ground is None else ground.unseen
     said: list[str] = []
     if found.outcome == "fault" and found.cause is not None:
-        said += _of_cause(found, found.cause, mean, findings)
+        said += _of_cause(found, found.cause, mean, findings, unseen)
     elif found.outcome == "no-fault":
         met = ", ".join(_objective(one) for one in objectives if one.met)
         judged = f"what was asked for is met ({met})" if met else "nothing that was looked for explains the time"
@@ -138,14 +145,17 @@ def _text(
     said += [] if unseen is None else [unseen.with_them().strip()]
     ticks = None if ground is None else ground.ticks
     if mean.network_ms >= 0 and mean.server_ms >= 0 and (ticks is None or ticks.tells_means(mean)):
-        tells = unseen is None or unseen.is_sure(mean)
-        said.append(where_it_goes(mean, found.by) if tells or unseen is None else unseen.cannot_tell(mean))
+        if unseen is None:
+            said.append(where_it_goes(mean, found.by))
+        else:
+            said.append(unseen.cannot_tell(mean) if unseen.largest(mean) is None else unseen.where_it_goes(mean))
     if found.outcome == "no-fault" and mean.client_ms is None and ground is not None and ground.idle >= _IDLE:
         idle = percent(min(ground.idle, _NEARLY))
         said.append(f"Nothing is in flight for {idle} of the time: what the client does then, no packet shows.")
     missed = ", ".join(_objective(one) for one in objectives if one.met is False)
     said += [f"Not met: {missed}."] if missed else []
-    said += [_also(found)] if [one for one in found.also if not _is_said(one, found)] else []
+    at_least = "" if unseen is None else "at least "
+    said += [_also(found, at_least)] if [one for one in found.also if not _is_said(one, found)] else []
     if found.by != "tries":
         said += _between_tries(findings, found)
     return " ".join(one for one in said if one)
@@ -163,7 +173,9 @@ def _on_wire(mean: Layers) -> str:
     return "" if mean.client_ms is None else " on the wire"
 
 
-def _of_cause(found: Lead, cause: Diagnosis, mean: Layers, findings: Sequence[Diagnosis]) -> list[str]:
+def _of_cause(
+    found: Lead, cause: Diagnosis, mean: Layers, findings: Sequence[Diagnosis], unseen: WithUnseen | None
+) -> list[str]:
     """The cause first, then how much of the time it explains, and what packets leave open beside it."""
     by, either = found.by, "" if found.either is None else f", and {lowered(found.either.headline)}"
     if by == "limit":
@@ -178,10 +190,19 @@ def _of_cause(found: Lead, cause: Diagnosis, mean: Layers, findings: Sequence[Di
         of_slowest = f"{percent(cause.slowest or 0.0)} of the time of the slowest 1 %{_on_wire(mean)}"
         return [f"{cause.headline}: {of_slowest}{either}."]
     of_mean = f"{_up_to(cause, mean)}{_of(cause, mean)} ({percent(cause.share or 0.0)})"
+    if unseen is not None:
+        of_mean = unseen.explained(cause.share or 0.0, mean, _whose(cause))
     of_slowest = "" if cause.slowest is None else f", and {percent(min(cause.slowest, 1.0))} of the slowest 1 %"
     of_slowest += "" if cause.slowest is None else _on_wire(mean)
     gain = f" {cause.gain.words}." if cause.gain is not None and cause.gain.words else ""
     return [f"{cause.headline}: {of_mean}{of_slowest}{either}.{gain}"]
+
+
+def _whose(cause: Diagnosis) -> str:
+    """Which ops have the time that a cause explains."""
+    if isinstance(cause.evidence, Delay):
+        return "all"
+    return "unseen" if isinstance(cause.evidence, LateUnseen) else "seen"
 
 
 def _of(cause: Diagnosis, mean: Layers) -> str:
@@ -219,10 +240,10 @@ def _is_said(one: Diagnosis, found: Lead) -> bool:
     return one is found.either or lowered(one.headline) == found.why
 
 
-def _also(found: Lead) -> str:
+def _also(found: Lead, at_least: str) -> str:
     """What else was found, and matters."""
     said = [
-        f"{lowered(one.headline)}{'' if one.share is None else f', {percent(one.share)} of the mean'}"
+        f"{lowered(one.headline)}{'' if one.share is None else f', {at_least}{percent(one.share)} of the mean'}"
         for one in found.also
         if not _is_said(one, found)
     ]
@@ -246,11 +267,16 @@ def _objective(one: Objective) -> str:
     return f"{one.op} {one.figure}{whose} {ms(one.measured_ms)} ms, at most {one.limit_ms:g} wanted"
 
 
-def _proof(mean: Layers, cause: Diagnosis | None, findings: Sequence[Diagnosis]) -> list[str]:
+def _proof(
+    mean: Layers, cause: Diagnosis | None, findings: Sequence[Diagnosis], unseen: WithUnseen | None
+) -> list[str]:
     """The figures that prove it, the most telling three."""
     wire_ms = mean.server_ms + mean.network_ms
     figures = [] if mean.client_ms is None else [f"application {mean.said(mean.total_ms)} ms"]
-    figures += [f"client SRT {mean.said(wire_ms)} ms", f"server SRT {mean.said(mean.server_ms)} ms"]
+    if unseen is None:
+        figures += [f"client SRT {mean.said(wire_ms)} ms", f"server SRT {mean.said(mean.server_ms)} ms"]
+    else:
+        figures += [f"client SRT {between(unseen.wire_ms)} ms", f"server SRT {between(unseen.server_ms)} ms"]
     if cause is not None and cause.code in PUT_OFF_CODES:
         total = sum(getattr(one.evidence, "total_between_ms", 0.0) for one in findings)
         return [f"between tries {span(total)} in all", *figures]
@@ -287,8 +313,8 @@ def _confidence(
     if cause is not None and cause.layer == "client" and ground is not None and ground.unseen_explain:
         reasons.append("what lies above the wire may be of operations that are not in the captures")
         worst = min(worst, 1)
-    explained = sum(one.share or 0.0 for one in findings if one.code not in VAGUE)
-    if found.outcome == "fault" and found.by == "mean" and ground is not None and explained < _EXPLAINED:
+    explained = sum(known.share or 0.0 for known in findings if known.code not in VAGUE)
+    if found.outcome == "fault" and found.by == "mean" and ground is not None and explained < _EXPLAINED_SHARE:
         reasons.append(f"{percent(1 - explained)} of the mean has no cause that was found")
         worst = min(worst, 1)
     if found.outcome == "no-fault" and ground is not None and (reason := _unexplained(ground, findings)):
@@ -302,7 +328,7 @@ def _confidence(
 
 def _unexplained(ground: Ground, findings: Sequence[Diagnosis]) -> str:
     """Why "no fault" is not certain: time that nothing explains, or that no capture shows."""
-    if (share := sum(one.share or 0.0 for one in findings if one.code in VAGUE)) >= _EXPLAINED:
+    if (share := sum(vague.share or 0.0 for vague in findings if vague.code in VAGUE)) >= _EXPLAINED_SHARE:
         return f"nothing explains {percent(min(share, 1.0))} of the mean"
     if (share := max(ground.hidden, ground.unfinished)) >= _UNKNOWN_SHARE:
         what = "operations that are not shown" if share == ground.hidden else "calls without a reply"

@@ -80,8 +80,8 @@ def waiting_of(side: Side, filters: Filters | None = None) -> WaitingCalls:
 
 
 def unfinished_share(c: Analysis) -> float:
-    """Of the time of all calls, that of those which have no reply when the capture ends, of the client if there is one.
-    Where a part of the time is looked at, they have one later."""
+    """Share of the time of all calls that those have which lack a reply when the capture ends, the client's if there
+    is one. Where a part of the time is looked at, they have one later."""
     side = c.measured.get("client") or c.server
     if side.span_ns is not None or not knows_tcp(side.decoded):
         return 0.0

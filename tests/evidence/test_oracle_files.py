@@ -332,3 +332,66 @@ def test_waits_of_several_reads_that_are_joined_with_none_are_not_compared(
         for one in found["evidence"]
     )
     assert not [one for one in found["findings"] if "slots" in one["code"]]
+
+
+# --- The application's mean alone -------------------------------------------------------------------------------------
+
+
+def _by_mean(made: Made, waits: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], float]:
+    """Judged with the mean of its waits, which is joined with nothing; and that mean."""
+    captures = captures_of(made, folder)
+    mean_ms = sum(call.end_ns - call.begin_ns for call in made.calls) / waits / 1e6
+    return _report(capsys, captures, "--app-ms", f"READ={mean_ms:.4g}"), mean_ms
+
+
+@pytest.mark.parametrize("sessions", [1, 6])
+def test_a_mean_that_is_reads_in_a_row_is_their_sum(
+    sessions: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody joins it with operations: they go on where one ended, right behind its answer, and 16 take as long."""
+    made, waits = _in_pieces(at_once=1, sessions=sessions)
+    found, mean_ms = _by_mean(made, len(waits), tmp_path, capsys)
+    assert (found["verdict"]["cause"], found["verdict"]["confidence"]) == ("serial-pieces", "medium")
+    assert f"A request of the application takes {mean_ms:.2f} ms, as long as 1" in found["verdict"]["text"]
+    (pieces,) = [one for one in found["findings"] if one["code"] == "serial-pieces"]
+    assert pieces["evidence"]["ops"] == pytest.approx(16, rel=0.06)
+    assert pieces["confidence"] == "likely"
+    assert not [one for one in found["findings"] if "slots" in one["code"]]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "code"),
+    [({"at_once": 2}, "client-slots"), ({"at_once": 1, "before_us": 60_000}, "above-wire")],
+)
+def test_a_mean_that_its_reads_do_not_make_is_no_sum(
+    pieces: dict[str, int], code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two at once, where each next one waits for a slot; and 60 ms in front of the first."""
+    made, waits = _in_pieces(**pieces)
+    codes = [one["code"] for one in _by_mean(made, len(waits), tmp_path, capsys)[0]["findings"]]
+    assert code in codes
+    assert "serial-pieces" not in codes
+
+
+@pytest.mark.parametrize(("gap_us", "jump"), [(300, 97), (20_000, 1)])
+def test_reads_by_themselves_are_no_parts_of_a_request(
+    gap_us: int, jump: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At random places, and one behind the other by a program that takes its time: 20 ms are not of the wire."""
+    made = Made()
+    for number in range(400):
+        at = number * (1300.0 + gap_us)
+        made.op(at, at + 1300, lambda xid, o=number * jump % 401 * 8192: read(xid, o, 8192, _FHS[4]))
+        made.calls.append(Call("pread", "", 0, 0, int(at) * 1000, int(at + 20_000) * 1000))
+        made.truth.append(set())
+    codes = [one["code"] for one in _by_mean(made, 400, tmp_path, capsys)[0]["findings"]]
+    assert "serial-pieces" not in codes
+
+
+def test_what_is_wanted_of_a_request_is_not_of_its_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """5 ms are wanted, a request takes 21, and each of its READs 1.3: it is not met."""
+    made, _ = _in_pieces(at_once=1)
+    captures = captures_of(made, tmp_path)
+    found = _report(capsys, captures, "--app-ms", "READ=21.3", "--slo", "READ=5ms")
+    (objective,) = found["verdict"]["objectives"]
+    assert (objective["of"], objective["measured_ms"], objective["met"]) == ("application", 21.3, False)
