@@ -13,7 +13,8 @@ or the clocks agree, and who sends has the first one. In one of them only no hos
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -131,6 +132,17 @@ def refuse_two_hosts(found: Parted) -> None:
     """Raise ``InputError`` where a capture that is given beside another one holds those of two hosts."""
     if len(found.sources) != 1:
         raise InputError(f"{found.says.split('. ')[0]}: give this file alone, or each host's capture by itself")
+
+
+def refuse_merged(source: Source, tools: Callable[[], Tools], decoded: Iterable[Decoded]) -> None:
+    """Raise ``InputError`` where a capture, of which these parts are decoded, holds those of two hosts, and what reads
+    it does not take it apart."""
+    if not any(map(is_suspected, decoded)):
+        return
+    with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch:
+        found = parted(source, tools, Path(scratch))
+    if found is not None and len(found.sources) != 1:
+        raise InputError(f"{found.says.split('. ')[0]}: `nfslat` takes it apart; here give each host's by itself")
 
 
 def refuse_unparted(found: Parted) -> None:
