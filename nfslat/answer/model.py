@@ -28,7 +28,7 @@ from nfslat.answer.contract import (
     Time,
     VerdictOutcome,
 )
-from nfslat.answer.figures import PARTS
+from nfslat.answer.figures import PARTS, GroupFigures
 from nfslat.answer.figures import Summary as Summary
 from nfslat.answer.inflight import CapInFlight as CapInFlight
 from nfslat.answer.inflight import ClientInFlight as ClientInFlight
@@ -176,7 +176,7 @@ class PartSummaries:
 
 
 @dataclass(frozen=True)
-class MatchedRow:
+class MatchedRow(GroupFigures):
     """Ops of one kind that are in both captures."""
 
     program: str  # RPC program: NFS, MOUNT, NLM ...
@@ -188,7 +188,6 @@ class MatchedRow:
     network_ms: Summary
     negative_network: Count  # ops whose server SRT exceeds their client SRT
     parts_ms: Parts
-    queue_ms: float | None = None  # of server_ms, the mean wait for a thread, ms; None where the packets do not tell
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,8 @@ class WaitingCalls(NamedTuple):
         return WaitingCalls(*numbers, acked[mask], holed[mask], until_ns)
 
 
-def waiting_calls(decoded: Decoded, until_ns: int) -> WaitingCalls:
-    """Calls that were sent `LEAST_WAIT_NS` or longer before the capture ended, in either direction.
+def waiting_calls(decoded: Decoded, until_ns: int, least_ns: int = LEAST_WAIT_NS) -> WaitingCalls:
+    """Calls that were sent `least_ns` or longer before the capture ended, in either direction.
 
     A call whose reply the capture may just lack is left out: behind a hole that the client filled, a message that
     cannot be read, or a reply to no call; on a connection of which one direction alone was captured; by UDP, where it
@@ -47,7 +47,7 @@ def waiting_calls(decoded: Decoded, until_ns: int) -> WaitingCalls:
     on the connection that came next.
     """
     loose = decoded.loose
-    is_open = (loose.state == State.NO_REPLY) & (loose.is_reply == 0) & (loose.first_ns <= until_ns - LEAST_WAIT_NS)
+    is_open = (loose.state == State.NO_REPLY) & (loose.is_reply == 0) & (loose.first_ns <= until_ns - least_ns)
     rows = np.flatnonzero(is_open)
     sends, last_ns = _sent_again(decoded, rows)
     keep, acked, holed = np.zeros((3, len(rows)), dtype=np.bool_)

@@ -12,8 +12,8 @@ from nfslat.answer import model
 from nfslat.decode.waiting import LEAST_WAIT_NS, WaitingCalls, waiting_calls
 from nfslat.model.protocol import MOUNT, NFS, NULL, PORTMAP, is_callback_program, op_name, program_name, version_name
 from nfslat.model.tables import I64, Bool, State, endpoint
-from nfslat.model.units import iso, to_ms
-from nfslat.results import Correlation, Side
+from nfslat.model.units import NS_PER_S, iso, to_ms
+from nfslat.results import Analysis, Correlation, Side
 from nfslat.select import Filters, op_labels
 from nfslat.wire.transport import knows_tcp
 
@@ -22,6 +22,7 @@ _TO_MOUNT = (MOUNT, PORTMAP)  # without an answer of these nothing is mounted
 # A call waits where none like it took nearly as long: so often the longest of its operation, and the 99th percentile
 # of all.
 _TIMES_LONGEST, _TIMES_QUANTILE, _QUANTILE = 3, 10, 0.99
+_LONGEST_NS = 3600 * NS_PER_S  # an hour: of a broken capture an operation may take decades, and no multiple of that
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def waiting_of(side: Side, filters: Filters | None = None) -> WaitingCalls:
         return calls
     ops, kinds = d.ops, d.loose.kind[calls.row]
     rows = np.flatnonzero(side.forward)
-    srt_ns = ops.t3[rows] - ops.t0[rows]
+    srt_ns = np.clip(ops.t3[rows] - ops.t0[rows], 0, _LONGEST_NS)
     least_ns = np.full(len(kinds), LEAST_WAIT_NS, dtype=np.int64)
     if len(rows):
         least_ns = np.maximum(least_ns, _TIMES_QUANTILE * int(np.quantile(srt_ns, _QUANTILE)))
@@ -76,6 +77,17 @@ def waiting_of(side: Side, filters: Filters | None = None) -> WaitingCalls:
         np.maximum.at(longest_ns, ops.kind[rows], srt_ns)
         least_ns = np.maximum(least_ns, _TIMES_LONGEST * longest_ns[kinds])
     return calls.take((calls.age_ns >= least_ns) & _are_asked_for(side, calls, filters))
+
+
+def unfinished_share(c: Analysis) -> float:
+    """Of the time of all calls, that of those which have no reply when the capture ends, of the client if there is one.
+    Where a part of the time is looked at, they have one later."""
+    side = c.measured.get("client") or c.server
+    if side.span_ns is not None or not knows_tcp(side.decoded):
+        return 0.0
+    calls = waiting_calls(side.decoded, side.decoded.last_ns, 0)
+    waited_ns = int(calls.age_ns[_are_asked_for(side, calls, Filters())].sum())
+    return waited_ns / max(waited_ns + int(c.client_srt_ns.sum()), 1)
 
 
 def in_flight_at_end(side: Side) -> tuple[I64, I64] | None:
