@@ -16,6 +16,7 @@ import dataclasses
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ import numpy as np
 from nfslat import _native
 from nfslat.decode.capture import Source
 from nfslat.decode.native import open_source
-from nfslat.decode.tools import Tools
+from nfslat.decode.tools import Tools, find_tools
 from nfslat.errors import InputError
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import I8, I64, U8, U32, U64, Bool, State, Table
@@ -134,13 +135,13 @@ def refuse_two_hosts(found: Parted) -> None:
         raise InputError(f"{found.says.split('. ')[0]}: give this file alone, or each host's capture by itself")
 
 
-def refuse_merged(source: Source, tools: Callable[[], Tools], decoded: Iterable[Decoded]) -> None:
+def refuse_merged(source: Source, decoded: Iterable[Decoded]) -> None:
     """Raise ``InputError`` where a capture, of which these parts are decoded, holds those of two hosts, and what reads
     it does not take it apart."""
     if not any(map(is_suspected, decoded)):
         return
     with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch:
-        found = parted(source, tools, Path(scratch))
+        found = parted(source, partial(find_tools, Path(scratch)), Path(scratch))
     if found is not None and len(found.sources) != 1:
         raise InputError(f"{found.says.split('. ')[0]}: `nfslat` takes it apart; here give each host's by itself")
 

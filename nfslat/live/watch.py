@@ -125,7 +125,7 @@ class _HoldingWindows(Windows):
             path = Path(folder, "capture.pcapng")
             if self.write_packets(path, (self.first_ns or 0, window.end_ns), 0, "capture").packets:
                 source = open_source(str(path), self.tools, Path(folder), rereads=False)
-                refuse_merged(dataclasses.replace(source, name=self.source.name), self.tools, [window.decoded])
+                refuse_merged(dataclasses.replace(source, name=self.source.name), [window.decoded])
 
 
 class Watched(ABC):

@@ -50,7 +50,7 @@ def decode_whole(
     (source, decoded), good, problems = _decoded(
         title, inputs, lambda source, tools: decode(source, tools, lambda _: None, segments=segments)
     )
-    refuse_merged(source, find_tools, [decoded])
+    refuse_merged(source, [decoded])
     return source, decoded, facts_of(source, decoded, len(decoded.ops), good, problems)
 
 
@@ -59,7 +59,7 @@ def decode_by_hosts(title: str, inputs: Sequence[Input], without: Collection[str
     apart, good, problems = _decoded(
         title, inputs, lambda source, tools: decode_apart(source, tools, lambda _: None, without=without)
     )
-    refuse_merged(apart.source, find_tools, [part for _, part in apart.hosts])
+    refuse_merged(apart.source, [part for _, part in apart.hosts])
     ops = sum(len(part.ops) for _, part in apart.hosts)
     return apart, facts_of(apart.source, apart.facts, ops, good, problems)
 
