@@ -247,6 +247,18 @@ def test_transport_of_the_captures_of_both_hosts_in_one_file(
     assert "holds the captures of two hosts" in out
 
 
+@pytest.mark.parametrize("command", [["fleet"], ["live", "--interval", "1"]])
+def test_what_reads_no_file_twice_says_that_two_hosts_are_in_one(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A fleet and live do not take them apart, nor say that packets are lost; of one host there is no such word."""
+    seen = _traffic().seen_by("server", theta_ms=700), _traffic().seen_by("client")
+    capture = str(wire.write_pcap(tmp_path / "merged.pcap", *seen))
+    assert cli.main([*command, capture]) != 0
+    assert "holds the captures of two hosts" in " ".join(capsys.readouterr().err.split())
+    assert cli.main([*command, str(wire.write_pcap(tmp_path / "client.pcap", seen[1]))]) == 0
+
+
 def test_a_capture_of_two_hosts_beside_another_one_is_refused(tmp_path: Path) -> None:
     """Which of its halves is meant nobody knows."""
     traffic = _traffic()

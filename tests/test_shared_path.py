@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import wire
-from captures import needs_native
 from queues import simulate
 from several_hosts import Talk, at_clients, at_servers
 
@@ -150,7 +149,6 @@ def _no_tools() -> Any:
     raise AssertionError("Wireshark's tools are not needed for this")
 
 
-@needs_native
 def test_streams_without_rpc_are_counted(tmp_path: Path) -> None:
     """By who sends to whom and by stretch of time, beside the operations; a connection with RPC is none of them."""
     nfs, other = wire.Tcp(), wire.Tcp(client=("10.0.0.1", 4000), server=("10.0.0.2", 5001))
@@ -170,7 +168,6 @@ def test_streams_without_rpc_are_counted(tmp_path: Path) -> None:
     assert (np.diff(others.begin_ns) == STRETCH).all()
 
 
-@needs_native
 @pytest.mark.parametrize(("workers", "share"), [(40, True), (4, False)])
 def test_the_client_that_has_most_of_the_time_in_the_server(workers: int, share: bool, tmp_path: Path) -> None:
     """Beside one that waits little: it is named with its share; a client that has its part of it is not."""

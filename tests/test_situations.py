@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from situations import SITUATIONS, Right, Situation
+from situations import SITUATIONS, Right, Situation, encrypted_calls, slow_program
 from wire import write_pcap
 
 from nfslat import api
@@ -34,3 +34,14 @@ def test_what_is_right_is_said(situation: Situation, sides: tuple[str, ...], rig
     assert right.layer in (None, verdict.layer), verdict.text
     assert not right.causes or verdict.cause in right.causes, verdict.text
     assert not right.finding or right.finding in [finding.code for finding in summary.findings]
+
+
+def test_privacy_is_named_with_what_can_still_be_told(tmp_path: Path) -> None:
+    """Of each capture of it, and of none whose results can be read."""
+    for make, there in ((encrypted_calls, True), (slow_program, False)):
+        captures = [str(write_pcap(tmp_path / f"{side}.pcap", *make().seen_by(side))) for side in ("server", "client")]
+        summary = api.run(captures, api.Options()).summary
+        for capture in summary.captures.values():
+            notes = [note for note in capture.audit if note.code == "capture-encrypted"]
+            assert [note.severity for note in notes] == ["warning"] * there
+            assert all("mountstats" in note.text for note in notes)

@@ -174,6 +174,15 @@ def test_of_ticks_means_are_said_and_nothing_else(tmp_path: Path, server_ms: flo
     assert not [one for one in report.findings if one.severity == "warning" and one.code != "capture-coarse-stamps"]
 
 
+@pytest.mark.parametrize(("tick_ms", "percentiles"), [(10, False), (0, True)])
+@pytest.mark.parametrize("sides", [2, 1])
+def test_the_page_has_no_percentile_of_ticks(sides: int, tick_ms: float, percentiles: bool, tmp_path: Path) -> None:
+    """Of each operation, each group and each capture; of fine stamps it has them as ever."""
+    captures = [str(path) for path in _files(tmp_path, _exchange(), tick_ms, tick_ms)][-sides:]
+    shown = api.run(captures, api.Options(by=["file"])).html()
+    assert ((">p99 ms</th>" in shown) or (">p99</th>" in shown)) == percentiles
+
+
 @pytest.mark.parametrize("side", ["server", "client"])
 @pytest.mark.parametrize("tick_ms", [10, 15.625])
 def test_of_one_capture_in_ticks_means_say_the_layer(tmp_path: Path, side: str, tick_ms: float) -> None:

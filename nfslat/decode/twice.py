@@ -13,15 +13,17 @@ or the clocks agree, and who sends has the first one. In one of them only no hos
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from nfslat.decode.capture import Source
 from nfslat.decode.native import open_source
-from nfslat.decode.tools import Tools
+from nfslat.decode.tools import Tools, find_tools
 from nfslat.errors import InputError
 from nfslat.kernels.compiled import native as _native
 from nfslat.model.decoded import Decoded
@@ -131,6 +133,17 @@ def refuse_two_hosts(found: Parted) -> None:
     """Raise ``InputError`` where a capture that is given beside another one holds those of two hosts."""
     if len(found.sources) != 1:
         raise InputError(f"{found.says.split('. ')[0]}: give this file alone, or each host's capture by itself")
+
+
+def refuse_merged(source: Source, decoded: Iterable[Decoded]) -> None:
+    """Raise ``InputError`` where a capture, of which these parts are decoded, holds those of two hosts, and what reads
+    it does not take it apart."""
+    if not any(map(is_suspected, decoded)):
+        return
+    with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch:
+        found = parted(source, partial(find_tools, Path(scratch)), Path(scratch))
+    if found is not None and len(found.sources) != 1:
+        raise InputError(f"{found.says.split('. ')[0]}: `nfslat` takes it apart; here give each host's by itself")
 
 
 def refuse_unparted(found: Parted) -> None:

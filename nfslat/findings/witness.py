@@ -160,6 +160,13 @@ WARNED = (
         do="Capture a mount with xprtsec=none, or take the times from the hosts: mountstats, tracepoints.",
     ),
     Warned(
+        code="capture-encrypted",
+        title="Calls and replies are encrypted (sec=krb5p)",
+        costs="Times, turns, threads and what TCP did are as ever. Errors, locks, delegations, sessions, sizes and "
+        "files are not seen, nor operations of NFSv4: findings on these are not looked for.",
+        do="mountstats of the client (--evidence) has times by operation; a mount with sec=krb5i shows all.",
+    ),
+    Warned(
         code="capture-cut-short",
         title="The file ends in the middle of a packet, or is damaged",
         costs="Everything before that was read; the rest is lost.",

@@ -51,6 +51,9 @@ class Pair:
     lone: Lone = field(default_factory=Lone)  # of the server's ops, those that were given up meanwhile
     # from when to when, client's clock, where nothing is found; None: not known
     server_ran_ns: tuple[int, int] | None = None
+    # Of the server's ops, those that were called again, and whose partner the client's capture may still bring: its
+    # decoder keeps such an op for as long as it may be answered once more.
+    sent_again: int = 0
     is_rest: bool = False  # what was held when the captures ended: it may have no op of the client's
 
     @property
@@ -234,6 +237,9 @@ def _pair(
     del other
     vain = (rest.ops.t3 < until_ns - _HELD_NS) | client.is_over
     left.append(Lone.of(rest.ops, ran_ns, filters, vain))
+    begin_ns = window_ns[0] - later_ns
+    again = (rest.ops.transmissions > 1) & (rest.ops.t3 >= begin_ns) & (rest.ops.t3 < until_ns)
+    sent_again = int(np.count_nonzero(again))
     server.held = [parted(rest, ~vain)[0] if vain.any() else rest]
     is_met, found = len(first.matched) > 0, None
     del rest, first, fates  # to compare takes memory
@@ -244,7 +250,8 @@ def _pair(
             raise Exchanged
     else:
         left.append(Lone.of(now.ops, ran_ns, filters))
-    return Pair(*window_ns, own, found, later_ns, sum(left, Lone()), server_ran_ns=_ran_ns(server, later_ns))
+    lone, ran_ns = sum(left, Lone()), _ran_ns(server, later_ns)
+    return Pair(*window_ns, own, found, later_ns, lone, server_ran_ns=ran_ns, sent_again=sent_again)
 
 
 def _unmatched(

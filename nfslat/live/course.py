@@ -143,7 +143,8 @@ def followed(
     for shown in stretches:
         plain = shown if watch is None else silence.add(shown, watch)
         stretch = plain
-        if watch is not None and plain.on_packets is None and course.is_news(plain.row):
+        is_late = plain.pair.sent_again > 0 and plain.row.outcome != "fault"
+        if watch is not None and plain.on_packets is None and (is_late or course.is_news(plain.row)):
             stretch = held_against_packets(plain, watch)
         is_mixed = course.is_mixed(stretch.row)
         began, ended = course.add(stretch.pair, stretch.row, stretch.answer)

@@ -16,7 +16,9 @@ from typing import NamedTuple
 from nfslat import __version__, pipeline
 from nfslat.answer.model import Report, Tool
 from nfslat.decode.capture import Source
+from nfslat.decode.native import open_source
 from nfslat.decode.tools import Tools
+from nfslat.decode.twice import is_suspected, refuse_merged
 from nfslat.decode.windows import Window, Windows
 from nfslat.errors import InputError
 from nfslat.evidence.known import Known
@@ -32,6 +34,7 @@ from nfslat.select import Filters
 
 LEAD_NS = 2 * NS_PER_S  # packets before a moment began
 PACKETS_BEHIND_NS = 2 * NS_PER_S  # what was called in a stretch has its reply by then, or is slow
+_MOST_LOOKS = 8  # of two captures in one file the second copies come as late as one clock is ahead
 _RENEWAL_NS = NS_PER_S  # after which both decoders are replaced: neither has read so far
 _MOST_EARLIER_NS = 60 * NS_PER_S  # packets begin, for the sake of a slow operation
 
@@ -101,6 +104,8 @@ class _HoldingWindows(Windows):
 
     first_ns: int | None = None  # of the first packet of all
     idle: Callable[[], None]  # is called while nothing comes
+    tools: Callable[[], Tools]
+    _looks = 0  # so often it was looked at whether it holds the captures of two hosts
 
     def is_ready(self) -> bool:
         self.idle()
@@ -109,7 +114,18 @@ class _HoldingWindows(Windows):
     def __next__(self) -> Window:
         window = super().__next__()
         self.first_ns = window.decoded.first_ns if self.first_ns is None else self.first_ns
+        if self._looks < _MOST_LOOKS and is_suspected(window.decoded):
+            self._looks += 1
+            self._refuse_merged(window)
         return window
+
+    def _refuse_merged(self, window: Window) -> None:
+        """Raise ``InputError`` where the packets that are held are of two hosts."""
+        with tempfile.TemporaryDirectory(prefix="nfslat-") as folder:
+            path = Path(folder, "capture.pcapng")
+            if self.write_packets(path, (self.first_ns or 0, window.end_ns), 0, "capture").packets:
+                source = open_source(str(path), self.tools, Path(folder), rereads=False)
+                refuse_merged(dataclasses.replace(source, name=self.source.name), [window.decoded])
 
 
 class Watched(ABC):
@@ -133,7 +149,7 @@ class Watched(ABC):
             side: _HoldingWindows(source, tools, width_ns, ring_bytes=each) for side, source in sources.items()
         }
         for windows in self._windows.values():
-            windows.idle = idle
+            windows.idle, windows.tools = idle, tools
         self._width_ns, self._keep_ns = width_ns, keep_ns
         self._later_ns = 0  # about so much later the client's clock is than the server's
         self._theta_ns: int | None = None  # as a stretch told it last

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from nfslat.answer.pictures import Moment
 from nfslat.decode.tools import Tools
 from nfslat.model.decoded import Reassembly
 from nfslat.model.protocol import NULL
-from nfslat.model.tables import State, endpoint
+from nfslat.model.tables import I32, I64, Loose, Ops, State, endpoint
 from nfslat.model.units import to_ms, utc
 from nfslat.packets.dissect import Message, Wanted, dissect
 from nfslat.packets.model import ShownCall, ShownLine
@@ -41,6 +41,7 @@ def waiting_calls_of(found: Correlation, xid: int, tools: Tools) -> list[ShownCa
         loose, ops = side.decoded.loose, side.ops
         rows = np.flatnonzero((loose.xid == xid) & (loose.is_reply == 0) & (loose.op == NULL))
         is_open = is_open or State.NO_REPLY in loose.state[rows]
+        tables: list[tuple[Loose | Ops, int, I64, I32, str]]
         tables = [(loose, row, loose.first_ns, loose.first_frame, "call") for row in rows.tolist()]
         for row in np.flatnonzero(ops.xid == xid).tolist():
             tables += [
@@ -93,7 +94,7 @@ def _shown(
     )
 
 
-def render_calls(calls: list[ShownCall], width: int) -> Iterator[str]:
+def render_calls(calls: Sequence[ShownCall], width: int) -> Iterator[str]:
     """Text about each of `calls`, in pieces that end with a newline."""
     for call in calls:
         wait = f"no reply until the captures end, {call.waits_ms:,.1f} ms later"

@@ -25,7 +25,7 @@ from nfslat.inflight.levels import hidden_share
 from nfslat.kernels.exact import longer
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import no_details
-from nfslat.model.protocol import NULL, program_name
+from nfslat.model.protocol import NFS, NULL, program_name
 from nfslat.model.tables import I64, Connection, Loose, Ops, State, hosts
 from nfslat.results import Side
 from nfslat.select import excluded, op_labels
@@ -122,6 +122,7 @@ class OddOps:
     paired_xids: int = 0  # calls without a reply, of whose XID there is a reply without a call
     early: int = 0  # such replies that are older than the call
     early_ns: int = 0  # by how much: their median
+    sealed: int = 0  # of NFS, accepted, and without a status: their results cannot be read
 
     @classmethod
     def of(cls, side: Side) -> Self:
@@ -130,7 +131,11 @@ class OddOps:
         has_offset = np.array([label in ("READ", "WRITE") for label in op_labels(ops.kinds)], dtype=np.bool_)
         without = int(np.count_nonzero(has_offset[ops.kind] & (ops.offset == NULL))) if len(ops) else 0
         took_ns = int((ops.t3 - ops.t0).sum()) if len(ops) else 0
-        return cls(took_ns, without, *_early(side.decoded))
+        has_status = np.array([kind.program == NFS and kind.op != 0 for kind in ops.kinds], dtype=np.bool_)
+        sealed = (
+            int(np.count_nonzero((ops.accept == 0) & (ops.status == NULL) & has_status[ops.kind])) if len(ops) else 0
+        )
+        return cls(took_ns, without, *_early(side.decoded), sealed)
 
     def __add__(self, later: Self) -> Self:
         """This one, and a later block's."""

@@ -23,6 +23,7 @@ _MERGED, _LONG = 0.05, 32_000  # of the packets with data: fewer are of no conse
 # A tap copies each packet on the CPU that sends or receives it. On Linux 6.18 with dumpcap -s 128 a packet took 0.8 us
 # longer for it (loopback, round trips of 2 x 200 bytes, 300,000 packets/s), and dumpcap kept another CPU busy.
 _TAP_NS = 1_000
+_SEALED = 0.5  # of the ops: else it is damage, or what lies in holes
 _RATE = 200_000  # packets/s: a fifth of a CPU
 
 
@@ -34,6 +35,7 @@ def capture_notes(tally: CaptureTally) -> list[AuditNote]:
         *_file_notes(tally),
         *missing_notes(tally),
         *_again_notes(tally),
+        *_sealed_notes(tally),
         *_reading_notes(tally.facts),
         *_packet_notes(tally),
     ]
@@ -152,6 +154,19 @@ def _again_notes(tally: CaptureTally) -> list[AuditNote]:
         "each asks for"
     )
     return [note("capture-xids-again", after, text, warn=tally.shown.again_on_tcp > MANY * tally.ops)]
+
+
+def _sealed_notes(tally: CaptureTally) -> list[AuditNote]:
+    """Whole packets whose results cannot be read."""
+    sealed = tally.odd.sealed
+    if tally.source.snaplen is not None or sealed < _SEALED * tally.ops:
+        return []
+    text = (
+        f"{some(sealed, 'op')} ({share(sealed, tally.ops)}) {be(sealed)} encrypted (sec=krb5p): times, turns and what "
+        "TCP did are seen, and of NFSv4 no operation, of any version no status, file or size. mountstats of the client "
+        "(--evidence) has times by operation"
+    )
+    return [note("capture-encrypted", sealed, text, warn=True)]
 
 
 def _reading_notes(d: Decoded) -> list[AuditNote]:

@@ -19,6 +19,7 @@ from nfslat.decode.apart import Apart, decode_apart
 from nfslat.decode.blocks import decode
 from nfslat.decode.capture import Bundle, File, Source, refuse_empty
 from nfslat.decode.tools import Tools, find_tools
+from nfslat.decode.twice import refuse_merged
 from nfslat.errors import InputError, NoPacketsError
 from nfslat.fleet.model import Problem
 from nfslat.fleet.run.fetch import readable
@@ -49,6 +50,7 @@ def decode_whole(
     (source, decoded), good, problems = _decoded(
         title, inputs, lambda source, tools: decode(source, tools, lambda _: None, segments=segments)
     )
+    refuse_merged(source, [decoded])
     return source, decoded, facts_of(source, decoded, len(decoded.ops), good, problems)
 
 
@@ -57,6 +59,7 @@ def decode_by_hosts(title: str, inputs: Sequence[Input], without: Collection[str
     apart, good, problems = _decoded(
         title, inputs, lambda source, tools: decode_apart(source, tools, lambda _: None, without=without)
     )
+    refuse_merged(apart.source, [part for _, part in apart.hosts])
     ops = sum(len(part.ops) for _, part in apart.hosts)
     return apart, facts_of(apart.source, apart.facts, ops, good, problems)
 

@@ -149,13 +149,15 @@ class Run:
     def _planned(self) -> Windows | None:
         """By what the clients' captures hold; those that were not read to their end as they were looked at are read."""
         known = [one.facts for one in self._own.values() if one.facts is not None]
-        unknown = [one for one in self._own.values() if one.facts is None]
+        unknown, why = [one for one in self._own.values() if one.facts is None], ""
         for _, done in self._workers.each(measure, (one.files for one in unknown)):
             if isinstance(done.value, CaptureFacts):  # else the comparison says why not
                 known.append(done.value)
+            else:
+                why = why or done.why_not
         if not known:
             for name, point in self._own.items():
-                self._client_failed(name, f"{point.name}: none of its files can be read")
+                self._client_failed(name, why or f"{point.name}: none of its files can be read")
             return None
         begin_ns, end_ns = min(one.first_ns for one in known), max(one.last_ns for one in known)
         return plan(begin_ns, end_ns, sum(one.ops for one in known))

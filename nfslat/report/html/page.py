@@ -29,7 +29,7 @@ from nfslat.report.sections.findings import findings_section
 from nfslat.report.sections.handover import TITLE, handover
 from nfslat.report.sections.inferred import inferred_words
 from nfslat.report.sections.outcomes import is_quiet
-from nfslat.report.sections.tables import op_label
+from nfslat.report.sections.tables import is_in_ticks, op_label
 from nfslat.report.text_layout import count, visible
 
 if TYPE_CHECKING:
@@ -137,6 +137,7 @@ def _environment(package: str) -> Environment:
         "unbroken": _unbroken,
         "lines": _lines,
         "clock_time": _clock_time,
+        "in_ticks": is_in_ticks,
         "op_label": lambda row: op_label(row.program, row.op),
         "pivot_rows": view.pivot_rows,
         "group_columns": view.group_columns,

@@ -17,7 +17,7 @@ from nfslat.findings.catalogue import row
 from nfslat.report.blocks import Block, Command, Item, Title
 from nfslat.report.sections.inferred import basis
 from nfslat.report.sections.pieces import largest, layer_of
-from nfslat.report.sections.tables import op_label
+from nfslat.report.sections.tables import is_in_ticks, op_label
 from nfslat.report.text_layout import count, count_of, duration, shorten
 
 if TYPE_CHECKING:
@@ -79,7 +79,9 @@ def _of_one(report: Report) -> Handover | None:
     calls = capture.messages.get("NO_REPLY", 0), capture.messages.get("NO_CALL", 0)
     none = "every call has its reply, every reply its call"
     said = f"{count_of(calls[0], 'call')} without a reply, {count(calls[1])} replies without their call"
-    means = [f"{op_label(one.program, one.op)} {ms(one.srt_ms.mean)} (p99 {ms(one.srt_ms.p99)})" for one in rows[:_OPS]]
+    means = [f"{op_label(one.program, one.op)} {ms(one.srt_ms.mean)}" for one in rows[:_OPS]]
+    if not is_in_ticks(capture):
+        means = [f"{text} (p99 {ms(one.srt_ms.p99)})" for text, one in zip(means, rows, strict=False)]
     facts += [
         ("Completeness", f"{count_of(capture.ops, 'op')}; {said if any(calls) else none}"),
         ("Means", f"SRT in ms where it was captured: {', '.join(means)}"),
