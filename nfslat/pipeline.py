@@ -504,7 +504,6 @@ def _inside(c: Analysis, span: Span) -> Analysis:
 
 def _phase(c: Analysis, part: Analysis, span: Span, load: ServerLoad, known: Known) -> Stretch[model.Phase] | None:
     """What is said of `part`, a phase of `c`; `load` is what its server's threads had to do."""
-    from nfslat.evidence.known import Known
     from nfslat.figures.findings import judge
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
@@ -512,9 +511,8 @@ def _phase(c: Analysis, part: Analysis, span: Span, load: ServerLoad, known: Kno
 
     if load is not part.inflight.load:
         part = dataclasses.replace(part, inflight=part.inflight._replace(load=load))
-    hosts = Known(server_host=known.server_host, client_host=known.client_host)
     inflight = inflight_of(part, brief=True)
-    judged = judge(part, hosts, matched_ops(part, brief=True), inflight, None)
+    judged = judge(part, known.of_hosts, matched_ops(part, brief=True), inflight, None)
     if judged is None:
         return None
     row = phase_row(c, part, span, judged.verdict, inflight)

@@ -36,8 +36,20 @@ class WaitingCalls(NamedTuple):
         return WaitingCalls(row[mask], since_ns[mask], last_sent_ns[mask], sends[mask], acked[mask], until_ns)
 
 
-def waiting_calls(decoded: Decoded, until_ns: int) -> WaitingCalls:
-    """Calls that were sent `LEAST_WAIT_NS` or longer before the capture ended, in either direction.
+def unread_until_ns(decoded: Decoded) -> I64:
+    """By connection (times 2) and direction, when the last message came that cannot be read or is a reply to no call:
+    `NULL` where there is none."""
+    unread, loose = decoded.details.unread, decoded.loose
+    newest_ns = np.full(2 * len(decoded.ops.connections), NULL)
+    alone = loose.state == State.NO_CALL
+    np.maximum.at(newest_ns, unread.conn.astype(np.int64) * 2 + unread.direction, unread.end_ns)
+    np.maximum.at(newest_ns, loose.conn[alone].astype(np.int64) * 2 + loose.direction[alone], loose.first_ns[alone])
+    return newest_ns
+
+
+def waiting_calls(decoded: Decoded, until_ns: int, unread_ns: I64 | None = None) -> WaitingCalls:
+    """Calls that were sent `LEAST_WAIT_NS` or longer before the capture ended, in either direction. `unread_ns`: as
+    `unread_until_ns`, where blocks before tell it, too.
 
     A call whose reply the capture may just lack is left out: behind a hole, a message that cannot be read, or a reply
     to no call; on a connection of which one direction alone was captured; by UDP, where it was not sent again, or a
@@ -48,6 +60,7 @@ def waiting_calls(decoded: Decoded, until_ns: int) -> WaitingCalls:
     is_open = (loose.state == State.NO_REPLY) & (loose.is_reply == 0) & (loose.first_ns <= until_ns - LEAST_WAIT_NS)
     rows = np.flatnonzero(is_open)
     sends, last_ns = _sent_again(decoded, rows)
+    unread_ns = unread_until_ns(decoded) if unread_ns is None else unread_ns
     keep, acked = np.zeros(len(rows), dtype=np.bool_), np.zeros(len(rows), dtype=np.bool_)
     for way in np.unique(loose.conn[rows].astype(np.int64) * 2 + loose.direction[rows]).tolist():
         conn, direction = way >> 1, way & 1
@@ -56,13 +69,8 @@ def waiting_calls(decoded: Decoded, until_ns: int) -> WaitingCalls:
             keep[at] = (sends[at] >= _LEAST_SENDS_BY_UDP) & ~_has_pieces(decoded, conn, 1 - direction, rows[at])
             continue
         began_ns, is_acked = _last_life(decoded.details.tcp, conn, direction)
-        unread = decoded.details.unread
-        of_replies = (unread.conn == conn) & (unread.direction == 1 - direction)
-        without_call = (loose.state == State.NO_CALL) & (loose.conn == conn) & (loose.direction == 1 - direction)
-        unread_ns = max(
-            int(unread.end_ns[of_replies].max(initial=NULL)), int(loose.first_ns[without_call].max(initial=NULL))
-        )
-        keep[at] = (last_ns[at] >= began_ns) & (loose.first_ns[rows[at]] > unread_ns) if began_ns is not None else False
+        if began_ns is not None:
+            keep[at] = (last_ns[at] >= began_ns) & (loose.first_ns[rows[at]] > unread_ns[conn * 2 + 1 - direction])
         acked[at] = is_acked
     every = WaitingCalls(rows, loose.first_ns[rows], last_ns, sends, acked, until_ns)
     return every.take(keep)
