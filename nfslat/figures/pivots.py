@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from nfslat.answer.figures import figures_of
 from nfslat.answer.pivots import Pivot, PivotRow
 from nfslat.errors import UsageError
 from nfslat.figures.matched import begins_ns
@@ -133,7 +134,7 @@ def _row(row: OpFigures, name: str, lasts_s: float) -> PivotRow:
         client_ms=row.summary(CLIENT),
         server_ms=row.summary(SERVER),
         network_ms=row.summary(NETWORK),
-        queue_ms=row.queue_ms,
+        **figures_of(row),
     )
 
 

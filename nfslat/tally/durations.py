@@ -134,7 +134,11 @@ class Durations:
         sketches = dict(self.sketches)
         for group in groups:
             some = [sketches[group]] if group in sketches else []
-            some += [{side: Sketch.of(part.of(side, group)) for side in self.sides} for part in self.parts]
+            some += [
+                {side: Sketch.of(part.of(side, group)) for side in self.sides}
+                for part in self.parts
+                if part.ends[group] > part.begins[group]
+            ]
             sketches[group] = _joined(some)
         parts = [part.without(groups) for part in self.parts]
         return type(self)(self.sides, tuple(one for one in parts if one.ends.any()), sketches)
@@ -160,4 +164,6 @@ class Durations:
 
 
 def _joined(some: Sequence[Mapping[str, Sketch]]) -> Mapping[str, Sketch]:
+    if len(some) == 1:
+        return some[0]
     return {side: Sketch.merge([one[side] for one in some]) for side in some[0]}

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.answer.figures import Summary
+from nfslat.answer.figures import Summary, figures_of
 from nfslat.answer.model import MatchedRow, Parts
 from nfslat.clock.one_way import ErrorSums
 from nfslat.decompose import PART_NAMES
@@ -196,7 +196,10 @@ def _sums(columns: OpColumns, key: Grouping[Hashable], what: Collection[str]) ->
 
 @dataclass(frozen=True, eq=False)
 class OpFigures:
-    """Figures of a group, ms; None: not known. Sums of what was not asked for are no figures."""
+    """Figures of a group, ms; None: not known. Sums of what was not asked for are no figures.
+
+    Each field of `GroupFigures` is a property.
+    """
 
     label: Any
     _sums: Mapping[str, Sequence[int]]  # by group
@@ -286,7 +289,7 @@ class OpFigures:
             network_ms=network,
             negative_network=self.sum("negative"),
             parts_ms=self.parts if parts is None else parts,
-            queue_ms=self.queue_ms,
+            **figures_of(self),
         )
 
 

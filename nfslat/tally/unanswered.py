@@ -10,18 +10,20 @@ import numpy as np
 
 from nfslat.answer import model
 from nfslat.decode.waiting import LEAST_WAIT_NS, WaitingCalls, unread_until_ns, waiting_calls
-from nfslat.model.protocol import NFS, NULL, is_callback_program, op_name, program_name, version_name
+from nfslat.model.protocol import MOUNT, NFS, NULL, PORTMAP, is_callback_program, op_name, program_name, version_name
 from nfslat.model.tables import I16, I64, Bool, State, endpoint
-from nfslat.model.units import iso, to_ms
-from nfslat.results import Correlation, Side
+from nfslat.model.units import NS_PER_S, iso, to_ms
+from nfslat.results import Analysis, Correlation, Side
 from nfslat.select import Filters, op_labels
 from nfslat.tally.sketch import Sketch
 from nfslat.wire.transport import knows_tcp
 
 MOST_ROWS = 10_000
+_TO_MOUNT = (MOUNT, PORTMAP)  # without an answer of these nothing is mounted
 # A call waits where none like it took nearly as long: so often the longest of its operation, and the 99th percentile
 # of all.
 _TIMES_LONGEST, _TIMES_QUANTILE, _PERCENT = 3, 10, 99
+_LONGEST_NS = 3600 * NS_PER_S  # an hour: of a broken capture an operation may take decades, and no multiple of that
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +38,7 @@ class Usual:
     def of(cls, side: Side) -> Self:
         """Selected ops of one capture, or of a block of it."""
         ops, rows = side.ops, np.flatnonzero(side.forward)
-        srt_ns = ops.t3[rows] - ops.t0[rows]
+        srt_ns = np.clip(ops.t3[rows] - ops.t0[rows], 0, _LONGEST_NS)
         longest_ns = np.zeros(len(ops.kinds), dtype=np.int64)
         np.maximum.at(longest_ns, ops.kind[rows], srt_ns)
         return cls(longest_ns, Sketch.of(srt_ns), unread_until_ns(side.decoded))
@@ -86,10 +88,12 @@ class UnansweredTally:
         side, name = (c, "capture") if isinstance(c, Side) else (c.client, "client")
         if not knows_tcp(side.decoded):
             return cls(None)
-        usual = None
+        usual = before_ns = None
         if before is not None:
-            usual = Usual.of(side) if before.usual is None else before.usual + Usual.of(side)
-        calls = waiting_of(side, filters, usual)
+            usual = Usual.of(side)
+            if before.usual is not None:
+                usual, before_ns = before.usual + usual, before.usual.unread_ns
+        calls = waiting_of(side, filters, usual, before_ns)
         there = None if isinstance(c, Side) else _There(c)
         loose = side.decoded.loose
         keys = loose.conn[calls.row].astype(np.int64) << 16 | loose.kind[calls.row].astype(np.int64)
@@ -107,17 +111,30 @@ class UnansweredTally:
         return None if self.groups is None else list(self.groups)
 
 
-def waiting_of(side: Side, filters: Filters | None = None, usual: Usual | None = None) -> WaitingCalls:
+def waiting_of(
+    side: Side, filters: Filters | None = None, usual: Usual | None = None, before_ns: I64 | None = None
+) -> WaitingCalls:
     """Calls of NFS clients that `filters` leave, and that waited longer than is `usual`: that of the side itself, where
-    no other is known."""
+    no other is known. `before_ns`: as of `waiting_calls`."""
     d, filters = side.decoded, filters or Filters()
     files = () if d.directions is not None else side.source.files
-    unread_ns = None if usual is None else usual.unread_ns
-    calls = waiting_calls(d, max([d.last_ns, *(file.last_ns for file in files)]), unread_ns)
+    until_ns = max([d.last_ns, *(file.last_ns for file in files)])
+    calls = waiting_calls(d, until_ns, before_ns=before_ns)
     if not len(calls.row):
         return calls
     least_ns = (usual or Usual.of(side)).least_ns(d.loose.kind[calls.row])
     return calls.take((calls.age_ns >= least_ns) & _are_asked_for(side, calls, filters))
+
+
+def unfinished_share(c: Analysis) -> float:
+    """Of the time of all calls, that of those which have no reply when the capture ends, of the client if there is one.
+    Where a part of the time is looked at, they have one later."""
+    side = c.measured.get("client") or c.server
+    if side.span_ns is not None or not knows_tcp(side.decoded):
+        return 0.0
+    calls = waiting_calls(side.decoded, side.decoded.last_ns, 0)
+    waited_ns = int(calls.age_ns[_are_asked_for(side, calls, Filters())].sum())
+    return waited_ns / max(waited_ns + int(c.client_srt_ns.sum()), 1)
 
 
 def in_flight_at_end(side: Side) -> tuple[I64, I64] | None:
@@ -126,18 +143,22 @@ def in_flight_at_end(side: Side) -> tuple[I64, I64] | None:
     if side.span_ns is not None:
         return None
     calls = waiting_of(side)
+    loose = side.decoded.loose
+    is_nfs = np.array([kind.program == NFS for kind in loose.kinds], dtype=np.bool_)
+    calls = calls.take(is_nfs[loose.kind[calls.row]])
     return (calls.since_ns, np.full(len(calls.row), calls.until_ns)) if len(calls.row) else None
 
 
 def _are_asked_for(side: Side, calls: WaitingCalls, filters: Filters) -> Bool:
     loose, first_ns = side.decoded.loose.take(calls.row), side.decoded.first_ns
-    labels = op_labels(loose.kinds)
+    labels, servers = op_labels(loose.kinds), {server[0] for server in _servers(side)}
     asked = []
     for conn, way, kind in zip(loose.conn.tolist(), loose.direction.tolist(), loose.kind.tolist(), strict=True):
         program, ends = loose.kinds[kind].program, loose.connections[conn]
         client, server = ends.source(way), ends.destination(way)
         asked.append(
-            (program == NFS or (filters.all_programs and not is_callback_program(program)))
+            (program == NFS or filters.all_programs or (program in _TO_MOUNT and server[0] in servers))
+            and not is_callback_program(program)
             and (not filters.ops or labels[kind] in filters.ops)
             and (not filters.clients or client[0] in filters.clients)
             and (not filters.servers or server[0] in filters.servers)
@@ -149,6 +170,13 @@ def _are_asked_for(side: Side, calls: WaitingCalls, filters: Filters) -> Bool:
     if filters.end is not None:
         mask &= calls.since_ns < filters.end.on_clock(first_ns)
     return mask
+
+
+def _servers(side: Side) -> Iterable[tuple[str, int]]:
+    """Who answers the side's ops."""
+    ops, rows = side.ops, np.flatnonzero(side.forward)
+    ways = np.unique(ops.conn[rows].astype(np.int64) * 2 + ops.direction[rows])
+    return (ops.connections[way >> 1].destination(way & 1) for way in ways.tolist())
 
 
 class _There:
@@ -205,6 +233,7 @@ def _group(side: Side, name: str, calls: WaitingCalls, there: _There | None) -> 
         xid=int(loose.xid[oldest]),
         frame=int(loose.first_frame[oldest]),
         acked=bool(calls.acked.all()),
+        holed=bool(calls.holed.any()),
         arrived=None if shown is None else shown[0],
         replied=None if shown is None else shown[1],
         answered=int(np.count_nonzero(of_server[at])),
