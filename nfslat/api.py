@@ -649,22 +649,12 @@ def _of_all_at_once(work: Workspace) -> Progress:
 
 def _needs_all(options: Options) -> bool:
     """Was something asked for that needs all operations at once?"""
-    given = options.known if options.outside is None else options.outside.given
-    asked = (
-        not options.in_stretches,
-        options.filters.by_time,
-        options.filters.all_programs,
-        options.by,
-        options.what_if,
-        options.sessions,
-        options.evidence or given != Known(),
-        options.anonymize,
-    )
-    return any(asked)
+    return not options.in_stretches or options.anonymize
 
 
 def _in_stretches(more: TooManyOpsError, work: Workspace, options: Options, sinks: Sequence[Sink]) -> InStretches:
     from nfslat.decode import native
+    from nfslat.flow.beside import Wanted
     from nfslat.flow.run import Asked as AskedOfStretches
     from nfslat.flow.run import correlate as stretches_of
 
@@ -681,6 +671,9 @@ def _in_stretches(more: TooManyOpsError, work: Workspace, options: Options, sink
         slowest=options.slowest,
         filters=options.filters,
         interval_s=options.interval_s,
+        by=options.by,
+        wanted=Wanted(options.outside or Outside(options.known, options.sessions), options.sessions, options.what_if),
+        encoding=options.name_encoding,
     )
     with contextlib.ExitStack() as stack:
         for sink in sinks:

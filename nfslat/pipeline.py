@@ -514,7 +514,6 @@ def _inside(c: Analysis, span: Span) -> Analysis:
 
 def _phase(c: Analysis, part: Analysis, span: Span, load: ServerLoad, known: Known) -> Stretch[model.Phase] | None:
     """What is said of `part`, a phase of `c`; `load` is what its server's threads had to do."""
-    from nfslat.evidence.known import Known
     from nfslat.figures.findings import judge
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
@@ -522,9 +521,8 @@ def _phase(c: Analysis, part: Analysis, span: Span, load: ServerLoad, known: Kno
 
     if load is not part.inflight.load:
         part = dataclasses.replace(part, inflight=part.inflight._replace(load=load))
-    hosts = Known(server_host=known.server_host, client_host=known.client_host)
     inflight = inflight_of(part, brief=True)
-    judged = judge(part, hosts, matched_ops(part, brief=True), inflight, None)
+    judged = judge(part, known.of_hosts, matched_ops(part, brief=True), inflight, None)
     if judged is None:
         return None
     row = phase_row(c, part, span, judged.verdict, inflight)
@@ -540,7 +538,7 @@ def pairs_of(
         return [], []
     from nfslat.evidence.known import Known
     from nfslat.figures.findings import judge
-    from nfslat.figures.host_pairs import FEW, MOST, numbers_of, plain_rows, told_row, ways_by_hosts
+    from nfslat.figures.host_pairs import looked_at, numbers_of, plain_rows, told_row, ways_by_hosts
     from nfslat.figures.inflight import inflight_of
     from nfslat.figures.matched import matched_ops
     from nfslat.figures.pair_sides import SplitServers, SplitSides
@@ -552,11 +550,11 @@ def pairs_of(
         server_host=known.server_host if len(pairs.servers) == 1 else None,
         client_host=known.client_host if len({one.client for one in pairs.pairs}) == 1 else None,
     )
+    told: list[Stretch[model.HostPair]] = []
+    if not (order := looked_at(rows)):
+        return sorted(rows, key=lambda row: -row.time_share), told
     sides, servers, ways = SplitSides(c, pairs), SplitServers(c), ways_by_hosts(transport or ())
-    told = []
-    for at in sorted(range(len(rows)), key=lambda one: -rows[one].time_share)[:MOST]:
-        if rows[at].ops < FEW:
-            continue
+    for at in order:
         pair = pairs.pairs[at]
         one = between(c, sides.pair(at), servers, pair)
         inflight = inflight_of(one, brief=True)

@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -59,6 +59,19 @@ class Filters:
     end: Moment | None = None
     all_programs: bool = False
     text: dict[str, str] = field(default_factory=dict)  # option -> value as given, for the report
+
+    def since(self, first_ns: int) -> Filters:
+        """The same where the client's capture begins at `first_ns`."""
+        start, end = (
+            None if moment is None else Moment(moment.on_clock(first_ns), True, moment.text)
+            for moment in (self.start, self.end)
+        )
+        return replace(self, start=start, end=end)
+
+    @property
+    def leaves_out(self) -> bool:
+        """May they leave out ops of NFS?"""
+        return self.by_time or bool(self.ops or self.clients or self.servers or self.ports)
 
     @property
     def by_time(self) -> bool:

@@ -13,6 +13,7 @@ from windowed import windowed
 from nfslat import api
 from nfslat.answer import model
 from nfslat.errors import InputError
+from nfslat.figures.host_pairs import MOST, looked_at
 from nfslat.host_pairs import apart
 from nfslat.report import markdown, text
 from nfslat.report.html import page
@@ -308,3 +309,19 @@ def test_a_pair_is_told_as_its_captures_alone(
             alone.verdict.layer,
             alone.verdict.cause,
         )
+
+
+def _rows(*ops_and_ms: tuple[int, float]) -> list[model.HostPair]:
+    of_all = sum(ops * ms for ops, ms in ops_and_ms)
+    unsaid = dict.fromkeys(one.name for one in dataclasses.fields(model.HostPair))
+    figures = [{"ops": ops, "client_ms": ms, "time_share": ops * ms / of_all} for ops, ms in ops_and_ms]
+    return [model.HostPair(**{**unsaid, **some}) for some in figures]  # type: ignore[arg-type]
+
+
+def test_which_of_many_pairs_are_looked_at_by_themselves() -> None:
+    """Those with most time, where they have nearly all of it; else those that have much, or are slow: none can lead."""
+    assert looked_at(_rows(*[(1000, 1.0)] * 20)) == list(range(20))
+    assert looked_at(_rows(*[(1000, 1.0)] * 100)) == []
+    assert looked_at(_rows(*[(1000, 1.0)] * 98, (1000, 2.5), (200, 25.0))) == [99, 98]
+    assert looked_at(_rows(*[(9000, 1.0)] * MOST, *[(1, 1.0)] * 68)) == list(range(MOST))
+    assert looked_at(_rows((99, 1.0), (100, 1.0))) == [1]

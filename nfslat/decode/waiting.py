@@ -38,8 +38,22 @@ class WaitingCalls(NamedTuple):
         return WaitingCalls(*numbers, acked[mask], holed[mask], until_ns)
 
 
-def waiting_calls(decoded: Decoded, until_ns: int, least_ns: int = LEAST_WAIT_NS) -> WaitingCalls:
-    """Calls that were sent `least_ns` or longer before the capture ended, in either direction.
+def unread_until_ns(decoded: Decoded) -> I64:
+    """By connection (times 2) and direction, when the last message came that cannot be read or is a reply to no call:
+    `NULL` where there is none."""
+    unread, loose = decoded.details.unread, decoded.loose
+    newest_ns = np.full(2 * len(decoded.ops.connections), NULL)
+    alone = loose.state == State.NO_CALL
+    np.maximum.at(newest_ns, unread.conn.astype(np.int64) * 2 + unread.direction, unread.end_ns)
+    np.maximum.at(newest_ns, loose.conn[alone].astype(np.int64) * 2 + loose.direction[alone], loose.first_ns[alone])
+    return newest_ns
+
+
+def waiting_calls(
+    decoded: Decoded, until_ns: int, least_ns: int = LEAST_WAIT_NS, before_ns: I64 | None = None
+) -> WaitingCalls:
+    """Calls that were sent `least_ns` or longer before the capture ended, in either direction. `before_ns` is
+    `unread_until_ns` of the blocks before, if there are any.
 
     A call whose reply the capture may just lack is left out: behind a hole that the client filled, a message that
     cannot be read, or a reply to no call; on a connection of which one direction alone was captured; by UDP, where it
@@ -64,7 +78,9 @@ def waiting_calls(decoded: Decoded, until_ns: int, least_ns: int = LEAST_WAIT_NS
         of_replies[never_came] = False
         without_call = (loose.state == State.NO_CALL) & (loose.conn == conn) & (loose.direction == 1 - direction)
         unread_ns = max(
-            int(unread.end_ns[of_replies].max(initial=NULL)), int(loose.first_ns[without_call].max(initial=NULL))
+            int(unread.end_ns[of_replies].max(initial=NULL)),
+            int(loose.first_ns[without_call].max(initial=NULL)),
+            NULL if before_ns is None or conn * 2 + 1 >= len(before_ns) else int(before_ns[conn * 2 + 1 - direction]),
         )
         keep[at] = (last_ns[at] >= began_ns) & (loose.first_ns[rows[at]] > unread_ns) if began_ns is not None else False
         acked[at], holed[at] = is_acked, len(never_came) > 0

@@ -89,6 +89,11 @@ class Known:
     client_host: Snapshot | None = None
     sources: dict[str, str] = field(default_factory=dict)  # name of a field -> who says so, where not the option
 
+    @property
+    def of_hosts(self) -> Known:
+        """What a part of the ops has of it, too: means that somebody gave are of the whole."""
+        return Known(server_host=self.server_host, client_host=self.client_host)
+
     def source(self, name: str, option: str) -> str:
         """Who gave the field `name`; `option` where it was the user."""
         return self.sources.get(name, option)

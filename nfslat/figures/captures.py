@@ -44,15 +44,15 @@ def capture_of(tally: CaptureTally, hidden: model.Unseen | None) -> model.Captur
 
 def raw_rows(tally: CaptureTally) -> list[model.RawRow]:
     """Response times of the selected ops of one capture, matched or not, by operation, the most frequent first."""
-    rows = []
-    for row in sorted([] if tally.raw is None else tally.raw.rows(), key=lambda row: (-row.count, row.label)):
+    rows, raw = [], tally.selected.raw
+    for row in sorted([] if raw is None else raw.rows(), key=lambda row: (-row.count, row.label)):
         summary = row.summary(SERVER)
         if summary is not None:
-            histogram = tally.histograms[row.label]
+            histogram = tally.selected.histograms[row.label]
             rows.append(model.RawRow(*names_of(row.label), row.count, histogram=histogram, srt_ms=summary))
     return rows
 
 
 def selection_of(tallies: Mapping[str, CaptureTally], filters: Filters) -> model.Selection:
     """The filters, and how many ops of each capture they leave out, by reason."""
-    return model.Selection(dict(filters.text), {name: dict(tally.excluded) for name, tally in tallies.items()})
+    return model.Selection(dict(filters.text), {name: dict(tally.selected.excluded) for name, tally in tallies.items()})

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nfslat.answer import model
+from nfslat.findings.parts import SHARE_OF_NEARLY_ALL
 from nfslat.host_pairs import HostPair, HostPairs
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
@@ -15,6 +16,7 @@ from nfslat.results import Analysis
 
 FEW = 100  # ops of a pair, of which nothing is said by themselves
 MOST = 32  # pairs that are looked at by themselves, those with most time
+_TIMES_AS_SLOW = 2.0  # as all ops: a pair that stands out, however little of the time it has
 
 
 def numbers_of(c: Analysis, pairs: HostPairs) -> I64:
@@ -49,6 +51,17 @@ def plain_rows(c: Analysis, pairs: Sequence[HostPair], numbers: I64) -> list[mod
         )
         for at, one in enumerate(pairs)
     ]
+
+
+def looked_at(rows: Sequence[model.HostPair]) -> list[int]:
+    """Which of `plain_rows` are looked at by themselves, those with most time first. Where so many have not nearly all
+    of the time, no pair leads, and of those that have little of it the slow ones are."""
+    order = sorted(range(len(rows)), key=lambda at: -rows[at].time_share)[:MOST]
+    ops = sum(row.ops for row in rows)
+    if sum(rows[at].time_share for at in order) < SHARE_OF_NEARLY_ALL:
+        least = 1 / MOST
+        order = [at for at in order if rows[at].time_share >= min(least, _TIMES_AS_SLOW * rows[at].ops / ops)]
+    return [at for at in order if rows[at].ops >= FEW]
 
 
 def ways_by_hosts(transport: Sequence[model.Transport]) -> dict[tuple[str, str], list[model.Transport]]:

@@ -38,7 +38,7 @@ _NO_SIZE = len(DATA_OPS) * len(_SIZE_NAMES)  # behind the classes: the group of 
 _MAKERS = {column.name: column.make for column in COLUMNS}
 _MOST_KEPT = 8 * MOST_ROWS  # groups of several blocks, of which some 4 KB each
 _OTHERS = ("",)  # is no key of a group
-Groups = tuple[I32, Sequence[Hashable]]  # which group each matched op is in, and the key of each
+Groups = tuple[I32, Sequence[Any]]  # which group each matched op is in, and the key of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +149,7 @@ def _column(c: Analysis, labels: Labels, paths: Paths | None, name: str) -> I64:
     return filled(len(c.matched), np.int64, make)
 
 
-def _by_value(values: I64) -> Groups:
+def _by_value(values: I64) -> tuple[I32, list[int]]:
     """A group for each different one of `values`."""
     keys, of_op = np.unique(values, return_inverse=True)
     return of_op.astype(np.int32), keys.tolist()

@@ -44,7 +44,7 @@ class Sums:
         """All of two captures, or what is inferred of one; `brief`: without what nothing is judged by."""
         charges = None if brief else ChargeTally.of(c, max(1, int(len(c.matched) * SLOWEST_SHARE)))
         outcomes = None if brief else OutcomeTally.of(c.measured, c.client, c.tried_again, c.recoveries)
-        return cls._of(c, filters, charges, outcomes, c)
+        return cls._of(c, filters, charges, outcomes, c, None)
 
     @classmethod
     def of_block(cls, c: Analysis, filters: Filters, before: Self | None, hung: Correlation) -> Self:
@@ -53,7 +53,8 @@ class Sums:
         charges = ChargeTally.of(c, longer_than_ns=-1 if known is None else known.longer_than_ns)
         if not len(c.matched):  # filters left none
             charges = ChargeTally.empty()
-        return cls._of(c, filters, charges, OutcomeTally.of({}, c.client, c.tried_again, c.recoveries), hung)
+        waited = UnansweredTally.empty() if before is None else before.unanswered
+        return cls._of(c, filters, charges, OutcomeTally.of({}, c.client, c.tried_again, c.recoveries), hung, waited)
 
     @classmethod
     def _of(
@@ -63,6 +64,7 @@ class Sums:
         charges: ChargeTally | None,
         outcomes: OutcomeTally | None,
         hung: Correlation,
+        waited: UnansweredTally | None,
     ) -> Self:
         captured = c.measured
         one = next(iter(captured.values())) if c.inferred is not None else None
@@ -70,7 +72,7 @@ class Sums:
             clock=None if one else ClockTally.of(c.clock),
             transport=None if one else TransportTally.of(c),
             hangs=HangTally.of(one or hung, filters),
-            unanswered=UnansweredTally.of(one or hung, filters),
+            unanswered=UnansweredTally.of(one or hung, filters, waited),
             charges=charges,
             outcomes=outcomes,
             unseen={name: UnseenTally.of(c, name) for name in captured},
@@ -119,7 +121,7 @@ def report_of(
         schema=model.SCHEMA,
         nfslat=tool,
         captures=shown,
-        raw={name: raw_rows(tally) for name, tally in captures.items() if tally.raw is not None},
+        raw={name: raw_rows(tally) for name, tally in captures.items() if tally.selected.raw is not None},
         selection=selection_of(captures, filters),
         notes=notes_of(said.audit, of_clock, *said.notes),
         matched=matched,

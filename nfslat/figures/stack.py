@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
 
 from nfslat.answer.model import StackRow
 from nfslat.evidence.known import CallMeans, Known, data_ops, data_rows, title_of
@@ -42,28 +44,92 @@ class Layer(NamedTuple):
     storage: float | None = None
     threads: int | None = None
 
+    def joined(self, later: Layer, share: float) -> Layer:
+        """This one, and that of later ops, which are such a share of both."""
+
+        def mean(one: float | None, other: float | None) -> float | None:
+            if one is None or other is None:
+                return other if one is None else one
+            return one + (other - one) * share
+
+        means = ("client", "server", "app", "slot_wait", "between_tries", "queue", "storage")
+        changed: dict[str, Any] = {name: mean(getattr(self, name), getattr(later, name)) for name in means}
+        return self._replace(
+            **changed,
+            title=max(self.title, later.title, key=len),  # "READ and WRITE" beside "READ"
+            queue_source=self.queue_source or later.queue_source,
+            threads=self.threads if later.threads is None else later.threads,
+        )
+
 
 def stack(known: Known, c: Analysis) -> Stack:
     """One block of rows for each operation that a figure is known for; one for all where threads keep calls waiting."""
-    rows: list[StackRow] = []
-    notes: list[str] = []
-    names = _blocks(known)
-    if "" in names and any(data_ops(c) <= {name} for name in names if name):
-        names.remove("")  # there is one data operation only, and it has a block of its own
-    if not names and c.inflight.load.threads.limited and len(c.matched):
-        names = ["all"]
-    for name in names:
-        at = data_rows(c) if name == "" else c.rows_of(set(c.ops_of) if name == "all" else [name])
-        if not len(at):
-            notes.append(f"--app-ms/--storage-ms {name}: no matched {name} op to compare it with")
-            continue
-        one, with_unseen = _with_unseen(_layer(name, known, c, at), c, at)
-        block, remarks = layers(one, known)
-        rows += block if c.inferred is None else [_as_inferred(row, c.inferred.side) for row in block]
-        notes += [*with_unseen, *remarks]
-    for call in known.calls:
-        rows += _of_call(call)
-    return Stack(rows, notes)
+    return StackTally.of(known, c).rows(known)
+
+
+@dataclass(frozen=True)
+class StackTally:
+    """Blocks of the stack, each with how many ops its means are over; and what must be said with them."""
+
+    blocks: Mapping[str, tuple[int, Layer]] = field(default_factory=dict)  # by the operation that figures are of
+    without_ops: tuple[str, ...] = ()  # operations that a figure is known for
+    calls: Mapping[str, CallMeans] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    inferred: str | None = None  # a side that was not captured
+
+    @classmethod
+    def of(cls, known: Known, c: Analysis) -> Self:
+        """One block for each operation that a figure is known for; one for all where threads keep calls waiting."""
+        blocks: dict[str, tuple[int, Layer]] = {}
+        notes: list[str] = []
+        without_ops: list[str] = []
+        names = _blocks(known)
+        if "" in names and any(data_ops(c) <= {name} for name in names if name):
+            names.remove("")  # there is one data operation only, and it has a block of its own
+        if not names and c.inflight.load.threads.limited and len(c.matched):
+            names = ["all"]
+        for name in names:
+            at = data_rows(c) if name == "" else c.rows_of(set(c.ops_of) if name == "all" else [name])
+            if not len(at):
+                without_ops.append(name)
+                continue
+            layer, with_unseen = _with_unseen(_layer(name, known, c, at), c, at)
+            blocks[name] = len(at), layer
+            notes += with_unseen
+        calls = {call.call: call for call in known.calls}
+        side = None if c.inferred is None else c.inferred.side
+        return cls(blocks, tuple(without_ops), calls, tuple(notes), side)
+
+    def __add__(self, later: Self) -> Self:
+        """This one, and that of later ops."""
+        blocks = dict(self.blocks)
+        for name, (ops, layer) in later.blocks.items():
+            before, own = blocks.get(name, (0, layer))
+            blocks[name] = before + ops, own.joined(layer, ops / (before + ops))
+        calls = dict(self.calls)
+        for name, call in later.calls.items():
+            calls[name] = call if name not in calls else max(calls[name], call, key=lambda some: some.calls)
+        without_ops, notes = (tuple(dict.fromkeys((*a, *b))) for a, b in
+                              ((self.without_ops, later.without_ops), (self.notes, later.notes)))  # fmt: skip
+        return type(self)(blocks, without_ops, calls, notes, later.inferred)
+
+    def _none(self) -> list[str]:
+        return [name for name in self.without_ops if name not in self.blocks]
+
+    def rows(self, known: Known) -> Stack:
+        """What is printed; `known` says where figures come from."""
+        rows: list[StackRow] = []
+        notes = [
+            *(f"--app-ms/--storage-ms {name}: no matched {name} op to compare it with" for name in self._none()),
+            *self.notes,
+        ]
+        for _, layer in self.blocks.values():
+            block, remarks = layers(layer, known)
+            rows += block if self.inferred is None else [_as_inferred(row, self.inferred) for row in block]
+            notes += remarks
+        for call in self.calls.values():
+            rows += _of_call(call)
+        return Stack(rows, notes)
 
 
 def _of_call(one: CallMeans) -> list[StackRow]:

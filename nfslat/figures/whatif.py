@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -139,6 +140,47 @@ def replayed(c: Analysis, now: InEffect, asked: Asked) -> model.WhatIf:
         others=found.others,
         warning=found.warning,
     )
+
+
+def joined(some: Sequence[model.WhatIf]) -> model.WhatIf:
+    """What was asked of blocks of the ops, as of all of them: means weighted by the ops that were played, and so are
+    percentiles. Raises ``IndexError`` where there are none."""
+    ops = [of.ops for of in some]
+
+    def mean(figures: Sequence[float | None]) -> float | None:
+        known = [(figure, count) for figure, count in zip(figures, ops, strict=True) if figure is not None]
+        weight = sum(count for _, count in known)
+        return sum(figure * count for figure, count in known) / weight if weight else None
+
+    def of_all(rows: Sequence[Any]) -> Any:
+        """Rows of one class: what is no mean is summed, or is the first one's."""
+        changed: dict[str, Any] = {}
+        for one in dataclasses.fields(rows[0]):
+            values = [getattr(row, one.name) for row in rows]
+            value = next((known for known in values if known is not None), None)
+            if dataclasses.is_dataclass(value):
+                changed[one.name] = of_all([value if known is None else known for known in values])
+            elif one.name in _COUNTS:
+                changed[one.name] = sum(values)
+            elif isinstance(value, float):
+                changed[one.name] = mean(values)
+        return dataclasses.replace(rows[0], **changed)
+
+    made: model.WhatIf = of_all(some)
+    return made
+
+
+_COUNTS = ("ops", "ops_given", "others")
+
+
+def with_figures(replay: model.WhatIf, row: model.MatchedRow) -> model.WhatIf:
+    """The same of the ops of `row`, of which parts were replayed: what it expects differs as much from these."""
+    before, after = replay.client_ms, replay.expected_client_ms
+    client = model.MeanAndP99(row.client_ms.mean, row.client_ms.p99)
+    expected = model.MeanAndP99(
+        client.mean * after.mean / max(before.mean, 1e-9), client.p99 * after.p99 / max(before.p99, 1e-9)
+    )
+    return dataclasses.replace(replay, client_ms=client, expected_client_ms=expected)
 
 
 def _figures(figures: replay.Figures) -> model.MeanAndP99:

@@ -25,7 +25,7 @@ from nfslat.findings.slow_ops import SLOW_OPS, STORAGE
 from nfslat.findings.verdict import where_it_goes
 from nfslat.findings.words import lowered, percent
 
-_SHARE_OF_NEARLY_ALL = 0.9  # of the time: what is said of the parts is said of all
+SHARE_OF_NEARLY_ALL = 0.9  # of the time: what is said of the parts is said of all
 _LEADING_SHARE = 0.5  # of the time: what is said of parts that have as much is said first
 _NAMES = 1 / 3  # where of the whole only that some ops are slow is known, and the part knows why
 _OPEN_SHARE = 0.3  # of the time: so much of it that cannot be told leaves the whole open ...
@@ -90,7 +90,7 @@ def lead_by_parts(
 
     `of_hosts`: they are of pairs of hosts, a whole of which is only their mixture.
     """
-    if whole.verdict.cause in PUT_OFF_CODES or sum(part.row.time_share for part in parts) < _SHARE_OF_NEARLY_ALL:
+    if whole.verdict.cause in PUT_OFF_CODES or sum(part.row.time_share for part in parts) < SHARE_OF_NEARLY_ALL:
         return None  # what passes between tries is in no part's response times
     if whole.mean.client_ms is not None:
         return None if of_hosts else _beside_the_application(parts, whole)
@@ -154,7 +154,7 @@ def _leads(parts: Sequence[Part], first: Part, explained: float, whole: Whole) -
         return False
     time_share = sum(part.row.time_share for part in parts if _said(part) == _said(first))
     if outcome == "no-fault":
-        return of_whole != outcome and _time_share(parts, outcome) >= _SHARE_OF_NEARLY_ALL
+        return of_whole != outcome and _time_share(parts, outcome) >= SHARE_OF_NEARLY_ALL
     names = whole.verdict.cause is not None and _names(first.verdict, whole.verdict)
     if of_whole == "no-fault" and outcome == "undecided":
         return _time_share(parts, outcome) >= _OPEN_SHARE

@@ -193,10 +193,13 @@ def _mean(some: Sequence[Layers], ops: Sequence[int]) -> Layers:
         layers = dict.fromkeys(itertools.chain.from_iterable(parts))
         return {layer: _weighted([part.get(layer, 0.0) for part in parts], ops) for layer in layers}
 
+    above = [layers.client_ms for layers in some if layers.client_ms is not None]
     waits = [(layers.queue_ms, count) for layers, count in zip(some, ops, strict=True) if layers.queue_ms is not None]
     return Layers(
         server_ms=_weighted([layers.server_ms for layers in some], ops),
         network_ms=_weighted([layers.network_ms for layers in some], ops),
+        client_ms=_weighted([layers.client_ms or 0.0 for layers in some], ops) if above else None,
+        ops=next((layers.ops for layers in some if layers.ops), ""),
         moved_ms=by_layer([layers.moved_ms for layers in some]),
         kept_ms=by_layer([layers.kept_ms for layers in some]),
         put_off_ms=by_layer([layers.put_off_ms for layers in some]),

@@ -21,9 +21,10 @@ _NOT_CAPTURED = {"server": Miss.NOT_CAPTURED_AT_CLIENT, "client": Miss.NOT_CAPTU
 _KNOWN = (Miss.OUTSIDE_OVERLAP, Miss.AMBIGUOUS)  # of those that have no partner: why, at once
 
 
-def of_clients(ops: Ops, filters: Filters | None = None) -> Bool:
-    """Those that reports are about: of NFS, called by a client, and selected."""
-    return np.asarray((select(ops, filters or Filters(), ops.t0, 0) == 0) & ~ops.spread(is_reverse(ops)))
+def of_clients(ops: Ops, filters: Filters | None = None, later_ns: int = 0) -> Bool:
+    """Those that reports are about: of NFS, called by a client, and selected; the client's clock is so much later."""
+    reasons = select(ops, filters or Filters(), ops.t0 + later_ns, 0)
+    return np.asarray((reasons == 0) & ~ops.spread(is_reverse(ops)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,9 +35,10 @@ class Lone:
     outside: int = 0
 
     @classmethod
-    def of(cls, ops: Ops, ran_ns: tuple[int, int], filters: Filters, rows: Bool | None = None) -> Self:
-        """Of the ops that reports are about, or of those in `rows`; the other capture ran from when to when."""
-        rows = of_clients(ops, filters) if rows is None else rows & of_clients(ops, filters)
+    def of(cls, ops: Ops, ran_ns: tuple[int, int], filters: Filters, later_ns: int = 0) -> Self:
+        """Of the ops that reports are about; the other capture ran from when to when, and the client's clock is so much
+        later than that of the ops."""
+        rows = of_clients(ops, filters, later_ns)
         outside = rows & ((ops.t0 < ran_ns[0]) | (ops.t3 > ran_ns[1]))
         by_conn = np.bincount(ops.conn[rows & ~outside], minlength=len(ops.connections)).astype(np.int64)
         return cls(by_conn, int(np.count_nonzero(outside)))

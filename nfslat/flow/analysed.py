@@ -21,7 +21,9 @@ def analysed(found: Correlation, pair: Pair, gaps: Mapping[str, Gaps]) -> Analys
     sides = {"server": server, "client": client}
     missing = {name: gaps[name].told(len(side.ops.connections)) for name, side in sides.items()}
     of_window = dataclasses.replace(found, server=server, client=client)
-    return pipeline.analyse(of_window, missing=missing, of_a_stretch=True)
+    c = pipeline.analyse(of_window, missing=missing, of_a_stretch=True)
+    # A window from which filters leave nothing out is no whole: nobody knows how much is hidden of what they leave.
+    return dataclasses.replace(c, unseen=dict.fromkeys(c.unseen)) if pair.filters.leaves_out else c
 
 
 def _begun(side: Side, begin_ns: int) -> Side:

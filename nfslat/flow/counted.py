@@ -15,13 +15,15 @@ from nfslat import pipeline
 from nfslat.decode.blocks import Blocks
 from nfslat.decode.in_line import in_line
 from nfslat.decode.windows import Window, Windows
+from nfslat.figures.called import CalledTally
 from nfslat.flow.gaps import Gapped, Gaps
 from nfslat.model.decoded import Decoded
-from nfslat.model.tables import I64
+from nfslat.model.details import no_details
+from nfslat.model.tables import I64, Ops
 from nfslat.model.units import NS_PER_S
 from nfslat.results import Side
 from nfslat.select import Filters, select
-from nfslat.tally.captures import CaptureTally
+from nfslat.tally.captures import CaptureTally, SelectedTally
 from nfslat.tally.outcomes import OutcomeTally
 
 _PAUSE_NS = NS_PER_S // 5  # without an answer
@@ -37,10 +39,13 @@ class Counted(Gapped):
     def __init__(self, windows: Windows | Blocks, role: str, srt: str, filters: Filters, least_ops: int = 0) -> None:
         """`role`: server or client; windows are joined until they hold `least_ops`."""
         super().__init__(windows, least_calls=_SOON)
-        self.tally: CaptureTally | None = None  # None: nothing was read
         self.outcomes = OutcomeTally.empty()
         self.selected = 0  # ops that an NFS client called, and that filters leave
+        self.called = CalledTally()  # where all programs are asked for
         self._role, self._srt, self._filters = role, srt, filters
+        self._tally: CaptureTally | None = None  # None: nothing was read
+        self._selected: SelectedTally | None = None
+        self._later_ns: int | None = None  # None: ops that are selected by time are counted when these are matched
         self._has_one_clock = False
         self._gaps = Gaps(_ALL)
         self._least_ops = least_ops
@@ -68,8 +73,17 @@ class Counted(Gapped):
         joined = in_line([one.decoded for one in parts])
         return Window(min(one.begin_ns for one in parts), parts[-1].end_ns, joined)
 
-    def drain(self) -> int:
-        """Read what is left; the ops in it that an NFS client called."""
+    @property
+    def tally(self) -> CaptureTally | None:
+        """What was counted; None: nothing was read."""
+        if self._tally is None or self._selected is None:
+            return self._tally
+        return dataclasses.replace(self._tally, selected=self._selected)
+
+    def drain(self, filters: Filters, later_ns: int) -> int:
+        """Read what is left; the ops in it that an NFS client called, and that `filters` leave by the client's clock,
+        which is so much later."""
+        self._filters, self._later_ns = filters, later_ns
         before = self.selected
         while self._take():
             self._clear()
@@ -123,21 +137,35 @@ class Counted(Gapped):
             side = pipeline.side_of(self.source, decoded)
             # Whoever stamps what was sent and what was received by two clocks does so from the first packet on.
             self._has_one_clock = len(decoded.ops) >= _OPS_TO_TELL_CLOCKS and side.directions is None
-        ops = side.ops
-        side = dataclasses.replace(side, reasons=select(ops, self._filters, ops.t0, side.decoded.first_ns))
-        before_ns = None if self.tally is None else self.tally.shown.ran_ns
-        block = CaptureTally.of(side, _NOT_YET, self._role, self._srt, before_ns).as_sketches()
-        self.tally = block if self.tally is None else self.tally + block
+        before_ns = None if self._tally is None else self._tally.shown.ran_ns
+        block = CaptureTally.of(side, _NOT_YET, self._role, None, before_ns)
+        self._tally = block if self._tally is None else self._tally + block
+        if self._filters.all_programs:
+            self.called += CalledTally.of_none(side)
+        if not self._filters.by_time or self._later_ns is not None:
+            self.select(side.ops, decoded, self._filters, self._later_ns or 0)
+
+    def select(self, ops: Ops, of: Decoded, filters: Filters, later_ns: int) -> None:
+        """Count ops that `filters` leave by the client's clock, which is so much later."""
+        decoded = of if ops is of.ops else dataclasses.replace(of, ops=ops, details=no_details())
+        self.count(Side(self.source, decoded, select(ops, filters, ops.t0 + later_ns, 0)))
+
+    def count(self, side: Side) -> None:
+        """Count ops that are selected."""
+        some = SelectedTally.of(side.ops, side.reasons, self._role, self._srt).as_sketches()
+        self._selected = some if self._selected is None else self._selected + some
         self.outcomes += OutcomeTally.of({self._role: side}, side)
+        if self._filters.all_programs:
+            self.called += CalledTally.of_ops(side)
         self.selected += int(np.count_nonzero(side.forward))
 
     def _end(self) -> None:
         """What is known when all was read."""
         self._gaps.end()
-        if self.tally is not None:
-            shown = dataclasses.replace(self.tally.shown, missing=np.maximum(self._gaps.found, 0))
-            facts = dataclasses.replace(self.tally.facts, **self._windows.facts)
-            self.tally = dataclasses.replace(self.tally, source=self.source, facts=facts, shown=shown)
+        if self._tally is not None:
+            shown = dataclasses.replace(self._tally.shown, missing=np.maximum(self._gaps.found, 0))
+            facts = dataclasses.replace(self._tally.facts, **self._windows.facts)
+            self._tally = dataclasses.replace(self._tally, source=self.source, facts=facts, shown=shown)
 
 
 def _ends_ns(parts: list[Window], pick: Callable[[list[int]], int]) -> int | None:

@@ -7,7 +7,7 @@ for the next windows of the client. By how much the two clocks differ is learned
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -49,17 +49,14 @@ class Pair:
     found: Correlation | None
     later_ns: int = 0  # about so much later the client's clock is than the server's
     lone: Lone = field(default_factory=Lone)  # of the server's ops, those that were given up meanwhile
+    given_up: tuple[Ops, ...] = ()  # the same one by one, where ops are selected by time
+    filters: Filters = field(default_factory=Filters)  # with times on the client's clock
     # from when to when, client's clock, where nothing is found; None: not known
     server_ran_ns: tuple[int, int] | None = None
     # Of the server's ops, those that were called again, and whose partner the client's capture may still bring: its
     # decoder keeps such an op for as long as it may be answered once more.
     sent_again: int = 0
     is_rest: bool = False  # what was held when the captures ended: it may have no op of the client's
-
-    @property
-    def given_up(self) -> int:
-        """Of the server's ops, those that have no partner."""
-        return self.lone.ops
 
 
 class Exchanged(Exception):
@@ -80,7 +77,7 @@ def pairs(
     clocks = _Clocks(of_server, of_client)
     begin_ns, end_ns = None, 0
     while (window := of_client.read()) is not None:
-        end_ns = window.end_ns
+        filters, end_ns = filters.since(of_client.first_ns or 0), window.end_ns
         begin_ns = window.begin_ns if begin_ns is None else min(begin_ns, window.begin_ns)  # clocks are set back
         later_ns = clocks.later_ns(window)
         del window  # what it holds is in two tables from now on
@@ -103,7 +100,7 @@ def pairs(
     of_server.is_over = True
     of_client.is_over = True
     rest = _pair(of_server, of_client, (end_ns - _LATE_NS, end_ns), clocks.last_ns, srt, filters, may_swap=may_swap)
-    if len(rest.client.ops) or rest.given_up:
+    if len(rest.client.ops) or rest.lone.ops:
         yield dataclasses.replace(rest, is_rest=True)
 
 
@@ -221,8 +218,8 @@ def _pair(
     """What ended in a window; of either side what may have its partner in the next one is held."""
     if not server.held:
         return _unmatched(server, client, window_ns, later_ns, filters)
-    end_ns, ran_ns = window_ns[1], _ran_ns(client, -later_ns)
-    left = _dropped(server, ran_ns, filters)
+    end_ns = window_ns[1]
+    left, server.dropped = server.dropped, []
     own, other = client.joined(), server.joined()
     client.held, server.held = [], []  # each table goes as soon as it is parted
     first = _matching(other, own)
@@ -236,11 +233,13 @@ def _pair(
     now, rest = parted(other, goes, until_ns)
     del other
     vain = (rest.ops.t3 < until_ns - _HELD_NS) | client.is_over
-    left.append(Lone.of(rest.ops, ran_ns, filters, vain))
     begin_ns = window_ns[0] - later_ns
     again = (rest.ops.transmissions > 1) & (rest.ops.t3 >= begin_ns) & (rest.ops.t3 < until_ns)
     sent_again = int(np.count_nonzero(again))
-    server.held = [parted(rest, ~vain)[0] if vain.any() else rest]
+    if vain.any():
+        left.append(rest.ops.take(vain))
+        rest, _ = parted(rest, ~vain)
+    server.held = [rest]
     is_met, found = len(first.matched) > 0, None
     del rest, first, fates  # to compare takes memory
     if is_met:
@@ -249,9 +248,9 @@ def _pair(
         if found.swapped:
             raise Exchanged
     else:
-        left.append(Lone.of(now.ops, ran_ns, filters))
-    lone, ran_ns = sum(left, Lone()), _ran_ns(server, later_ns)
-    return Pair(*window_ns, own, found, later_ns, lone, server_ran_ns=ran_ns, sent_again=sent_again)
+        left.append(now.ops)
+    pair = Pair(*window_ns, own, found, later_ns, sent_again=sent_again, filters=filters)
+    return _with_lost(pair, server, client, left)
 
 
 def _unmatched(
@@ -261,14 +260,20 @@ def _unmatched(
     own = client.joined()
     client.held = [parted(own, np.ones(len(own.ops), dtype=np.bool_))[1]]
     if later_ns is None:
-        return Pair(*window_ns, own, None)
-    left = _dropped(server, _ran_ns(client, -later_ns), filters)
-    return Pair(*window_ns, own, None, later_ns, sum(left, Lone()), server_ran_ns=_ran_ns(server, later_ns))
+        return Pair(*window_ns, own, None, filters=filters)
+    left, server.dropped = server.dropped, []
+    return _with_lost(Pair(*window_ns, own, None, later_ns, filters=filters), server, client, left)
 
 
-def _dropped(server: Reader, ran_ns: tuple[int, int], filters: Filters) -> list[Lone]:
-    dropped, server.dropped = server.dropped, []
-    return [Lone.of(ops, ran_ns, filters) for ops in dropped]
+def _with_lost(pair: Pair, server: Reader, client: Reader, left: Sequence[Ops]) -> Pair:
+    """With the server's ops `left`, which have no partner."""
+    ran_ns, later_ns, filters = _ran_ns(client, -pair.later_ns), pair.later_ns, pair.filters
+    return dataclasses.replace(
+        pair,
+        lone=sum((Lone.of(ops, ran_ns, filters, later_ns) for ops in left), Lone()),
+        given_up=tuple(left) if filters.by_time else (),
+        server_ran_ns=_ran_ns(server, later_ns),
+    )
 
 
 def _ran_ns(reader: Reader, later_ns: int) -> tuple[int, int]:

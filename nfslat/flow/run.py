@@ -14,8 +14,9 @@ from nfslat.errors import InputError
 from nfslat.figures.audit.pair import exchanged
 from nfslat.figures.objectives import Slo
 from nfslat.flow.analysed import analysed
+from nfslat.flow.beside import Wanted
 from nfslat.flow.counted import Counted
-from nfslat.flow.pairs import Exchanged, pairs
+from nfslat.flow.pairs import Exchanged, Pair, pairs
 from nfslat.flow.slow_ops import SlowOps
 from nfslat.flow.whole import Whole
 from nfslat.kernels.memory import give_back
@@ -39,6 +40,9 @@ class Asked:
     slowest: int = 20
     filters: Filters = dataclasses.field(default_factory=Filters)
     interval_s: float | None = None
+    by: Sequence[str] = ()
+    wanted: Wanted = dataclasses.field(default_factory=Wanted)
+    encoding: str | None = None  # of names
 
 
 def correlate(blocks: tuple[Streamed, Streamed], again: Callable[[Source], Streamed], asked: Asked) -> model.Report:
@@ -67,7 +71,8 @@ def _read(of_server: Streamed, of_client: Streamed, asked: Asked) -> model.Repor
         client = Counted(
             of_client, "client", srt, filters, STRETCH_OPS if asked.stretch_ops is None else asked.stretch_ops
         )
-        gaps, whole = {"server": server.gaps, "client": client.gaps}, Whole(filters, asked.interval_s)
+        gaps = {"server": server.gaps, "client": client.gaps}
+        whole, later_ns = Whole(filters, asked.interval_s, asked.by, asked.wanted, asked.encoding), 0
         for pair in pairs(server, client, srt, may_swap=asked.may_swap, filters=filters):
             if pair.found is not None and pair.found.moved_ns:
                 raise InputError(
@@ -75,6 +80,9 @@ def _read(of_server: Streamed, of_client: Streamed, asked: Asked) -> model.Repor
                     "which are not told apart: give the captures of two hosts, or a part of their time"
                 )
             c = None if pair.found is None else analysed(pair.found, pair, gaps)
+            if filters.by_time:
+                _select(pair, server, client)
+            filters, later_ns = pair.filters, pair.later_ns or later_ns
             whole.add(pair, c)
             if c is not None:
                 slow.add(c)
@@ -84,10 +92,23 @@ def _read(of_server: Streamed, of_client: Streamed, asked: Asked) -> model.Repor
             now = of_server.bytes + of_client.bytes
             asked.progress(now - read)
             read = now
-        outside = server.drain()
+        outside = server.drain(filters, later_ns)
     finally:
         of_server.close()
         of_client.close()
     captures = {name: side.tally for name, side in (("server", server), ("client", client)) if side.tally is not None}
     report = whole.report(captures, server.outcomes + client.outcomes, outside, asked.tool, asked.slo)
-    return dataclasses.replace(report, slowest=slow.ops)
+    sides = {"server": server, "client": client} if filters.all_programs else {}
+    called = {name: sides[name].called.rows(filters, captures[name].facts.last_ns) for name in sides}
+    return dataclasses.replace(report, slowest=slow.ops, called=called)
+
+
+def _select(pair: Pair, server: Counted, client: Counted) -> None:
+    """Count the ops of the time that was asked for: of one that both captures have, the client's call tells."""
+    if pair.found is None:
+        client.select(pair.client.ops, pair.client, pair.filters, 0)
+    else:
+        client.count(pair.found.client)
+        server.count(pair.found.server)
+    for ops in pair.given_up:
+        server.select(ops, pair.client, pair.filters, pair.later_ns)

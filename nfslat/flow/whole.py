@@ -25,8 +25,9 @@ from nfslat.figures.intervals import intervals_from, sums_by_time
 from nfslat.figures.matched import begins_ns, matched_of, matched_ops, part_summaries, part_times, sums_by_operation
 from nfslat.figures.objectives import Slo, objectives_of
 from nfslat.figures.phases import Span, phase_row
+from nfslat.figures.pivots import PivotSums
 from nfslat.figures.report import Said, Sums, report_of
-from nfslat.figures.stack import Layer, layers
+from nfslat.figures.stack import Layer, Stack, layers
 from nfslat.figures.unseen import reckoned
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.layers import Layers
@@ -46,7 +47,9 @@ from nfslat.findings.stretches import (
 from nfslat.findings.verdict import verdict
 from nfslat.findings.words import times
 from nfslat.flow.alone import Fates, Lone
+from nfslat.flow.beside import Beside, Wanted
 from nfslat.flow.pairs import Pair
+from nfslat.flow.paths import PathsSoFar
 from nfslat.host_pairs import host_pairs
 from nfslat.model.tables import Miss
 from nfslat.model.units import to_ms, to_s
@@ -70,9 +73,20 @@ _OPS_OF_PHASE = 1000  # of a window: a part with fewer is not judged by itself
 class Whole:
     """All windows so far."""
 
-    def __init__(self, filters: Filters, interval_s: float | None) -> None:
-        """None; ops are told by intervals of time, if that is asked for."""
+    def __init__(
+        self,
+        filters: Filters,
+        interval_s: float | None = None,
+        by: Sequence[str] = (),
+        wanted: Wanted | None = None,
+        encoding: str | None = None,
+    ) -> None:
+        """None; ops are told by intervals of time and in groups, if that is asked for; names are in `encoding`."""
         self.filters = filters
+        self.beside = Beside(wanted or Wanted())
+        self._by = tuple(by)
+        self._pivots: dict[str, PivotSums] = {}
+        self._paths = PathsSoFar(encoding)
         self._interval_s = interval_s
         self._by_time = OpSums.empty()
         self._first_ns: int | None = None
@@ -94,38 +108,47 @@ class Whole:
         self.fates.add({"server": pair.lone})
         if c is None or pair.found is None:
             ran_ns = pair.server_ran_ns or (0, np.iinfo(np.int64).max)
-            self.fates.add({"client": Lone.of(pair.client.ops, ran_ns, self.filters)})
+            self.fates.add({"client": Lone.of(pair.client.ops, ran_ns, pair.filters)})
             return
         self.fates.add_compared(c)
         # In `pair.found`: a call that hangs was sent in an earlier window.
+        self.filters = pair.filters
         sums = Sums.of_block(c, self.filters, self._sums, pair.found)
         self._sums = sums if self._sums is None else self._sums + sums
         if not len(c.matched):
             return
-        by_op, took_ns = sums_by_operation(c), float(c.client_srt_ns.sum())
+        by_op, took_ns, known = sums_by_operation(c), float(c.client_srt_ns.sum()), self.beside.known_of(c)
         parts = part_times(c).as_sketches()  # of all ops together: of so many no percentile would be exact
-        self._judge(c, matched_ops(c, brief=True, sums=by_op), sums, (pair.begin_ns, pair.end_ns))
+        self._judge(c, known, matched_ops(c, brief=True, sums=by_op), sums, (pair.begin_ns, pair.end_ns))
         self._by_op += by_op
         self._parts = parts if self._parts is None else self._parts + parts
         self._slowest = self._slowest.with_ops(c)
+        self._first_ns = int(begins_ns(c).min()) if self._first_ns is None else self._first_ns
         if self._interval_s is not None:
-            self._first_ns = int(begins_ns(c).min()) if self._first_ns is None else self._first_ns
-            self._by_time += sums_by_time(c, self._interval_s, self._first_ns).as_sketches()
+            self._by_time = (self._by_time + sums_by_time(c, self._interval_s, self._first_ns)).bounded()
+        for by in self._by:
+            groups = PivotSums.of(c, by, self._paths.of(c) if by == "file" else None, self._first_ns)
+            self._pivots[by] = self._pivots[by] + groups if by in self._pivots else groups
         notes = (note for note in pair_notes(c) if note.code not in _OF_A_PAIR)
         self._audit = added_rows(self._audit, rows_by(notes, "count", "code"))
         if took_ns > self._remarks[0]:
-            self._remarks = took_ns, above_the_wire(c)
+            self._remarks = took_ns, [] if known.app_ms else above_the_wire(c)
         self._windows += 1
 
-    def _judge(self, c: Analysis, matched: model.MatchedOps, sums: Sums, when_ns: tuple[int, int]) -> None:
+    def _judge(
+        self, c: Analysis, known: Known, matched: model.MatchedOps, sums: Sums, when_ns: tuple[int, int]
+    ) -> None:
         """What is said of a window, or, where response times change in it, of its parts."""
         inflight = inflight_of(c, brief=True)
         self._inflight += InFlightTally.of(c, inflight)
         transport = None if sums.transport is None else sums.transport.rows()
-        judged = judge(c, Known(), matched, inflight, transport)
+        judged = judge(c, known, matched, inflight, transport)
         if judged is None:
             return
-        rows, pairs = pipeline.pairs_of(c, Known(), transport)
+        self.beside.add(c, known, judged, inflight, when_ns)
+        hosts = known.of_hosts
+        judged = judged if known == hosts else judge(c, hosts, matched, inflight, transport) or judged
+        rows, pairs = pipeline.pairs_of(c, hosts, transport)
         if not rows:
             (pair,) = host_pairs(c.server.ops, c.client.ops, c.matched).pairs
             plain = plain_rows(c, [pair], np.zeros(len(c.matched), dtype=np.int64))
@@ -138,7 +161,7 @@ class Whole:
             kept = self._of_pairs.setdefault((part.row.client, part.row.server), [])
             kept.append(dataclasses.replace(part, begin_ns=when_ns[0], end_ns=when_ns[1]))
             kept[:] = in_pairs(kept) if len(kept) > _MOST_OF_PAIR else kept
-        phases = pipeline.phases_of(c, Known())
+        phases = pipeline.phases_of(c, hosts)
         if not phases or any(phase.row.ops < _OPS_OF_PHASE for phase in phases):
             phases = [judged.part(phase_row(c, c, Span(None, None, 0), judged.verdict, inflight), "")]
         for phase in phases:
@@ -159,7 +182,9 @@ class Whole:
         client's. Raises ``InputError`` where no op is in both captures."""
         sums = self._sums
         if sums is None or not self.stretches:
-            if self.filters.text and not any(tally.raw.labels for tally in captures.values() if tally.raw is not None):
+            if self.filters.text and not any(
+                tally.selected.raw.labels for tally in captures.values() if tally.selected.raw is not None
+            ):
                 refuse_nothing_left(self.filters, np.ones(1, dtype=np.int8))
             raise InputError("no operation is in both captures; were both taken at the same time, of the same traffic?")
         self.fates.end(outside, {name: tally.shown.connections for name, tally in captures.items()})
@@ -169,7 +194,7 @@ class Whole:
         inflight = self._inflight.rows(total.queue_ms, total.mean_ms(SERVER) or 0.0)
         hidden = max(tally.share for tally in sums.unseen.values())
         objectives = objectives_of(
-            self._by_op, Known(), slo, hidden_share=hidden, unanswered=sums.unanswered.rows() or ()
+            self._by_op, self.beside.known, slo, hidden_share=hidden, unanswered=sums.unanswered.rows() or ()
         )
         hanging = findings_of_hangs(
             sums.hangs.rows(), sums.unanswered.rows(), total.count, total.mean_ms(CLIENT) or 0.0
@@ -179,6 +204,8 @@ class Whole:
         audit = [*overlap, *(dataclasses.replace(one.row, count=int(one.total)) for one in self._audit.values())]
         audit.sort(key=lambda note: note.severity != "warning")
         by_time = self._interval_s and intervals_from(self._by_time, self._interval_s, self._first_ns or 0)
+        stack = self.beside.stack() or _stack(matched.total, inflight)
+        beside_notes = [] if inflight is None else self.beside.notes(inflight.server)
         made = report_of(
             tool,
             self.filters,
@@ -191,13 +218,19 @@ class Whole:
                 hanging=hanging,
                 verdict=said,
                 audit=audit,
-                notes=(self._remarks[1], uncommon, [self._how()]),
-                stack=_stack(matched.total, inflight),
+                notes=(beside_notes, self._remarks[1], stack.notes, uncommon, [self._how()]),
+                stack=stack.rows,
                 phases=phases,
                 pairs=pairs,
             ),
         )
-        return dataclasses.replace(made, intervals=by_time or None)
+        return dataclasses.replace(
+            made,
+            intervals=by_time or None,
+            pivots=[self._pivots[by].pivot() for by in self._by],
+            what_if=self.beside.what_if(matched.total),
+            evidence=list(self.beside.evidence),
+        )
 
     def _matched(self, captures: Mapping[str, CaptureTally], sums: Sums, total: OpFigures) -> model.MatchedOps:
         shown = {name: tally.shown for name, tally in captures.items()}
@@ -233,26 +266,26 @@ class Whole:
         total, slow, complete = matched.total, matched.slowest, matched.completeness
         if total is None or slow is None or inflight is None:
             return [], None, [], []
-        mean = dataclasses.replace(
-            mean_of(self.stretches),
-            server_ms=total.server_ms.mean,
-            network_ms=total.network_ms.mean,
-            queue_ms=total.queue_ms,
-        )
+        of_all = self.beside.stretches or self.stretches
+        mean = mean_of(of_all)
+        if mean.client_ms is None:  # else the application's figures are of some of the operations
+            mean = dataclasses.replace(mean, server_ms=total.server_ms.mean, network_ms=total.network_ms.mean)
+        if not self.beside.known.thread_ms:
+            mean = dataclasses.replace(mean, queue_ms=total.queue_ms)
         unseen = None
         if any(tally.ops for tally in sums.unseen.values()):
             unseen = reckoned(sums.unseen, mean, matched.ops)
             unseen = unseen if unseen.matters else None
         if unseen is not None:
             mean = unseen.layers()
-        ground = ground_of(self.stretches)._replace(
+        ground = ground_of(of_all)._replace(
             ops=matched.ops,
             complete=complete.share,
             incomplete=missing_ops(complete.missing),
             negative=total.negative_network,
             unseen=unseen,
         )
-        causes = causes_of(self.stretches, mean)
+        causes = causes_of(of_all, mean)
         tail = Layers(slow.server_ms.mean, slow.network_ms.mean)
         said = verdict(mean, tail, ground, [*causes, *hanging], objectives)
         threads = inflight.server.threads_estimate
@@ -320,8 +353,8 @@ def _as_phases(runs: Sequence[Stretch[model.Phase]]) -> list[Stretch[model.Phase
     return phases
 
 
-def _stack(total: model.MatchedRow | None, inflight: model.InFlight | None) -> list[model.StackRow]:
+def _stack(total: model.MatchedRow | None, inflight: model.InFlight | None) -> Stack:
     if total is None or inflight is None or not inflight.server.limited:
-        return []
+        return Stack([], [])
     threads, client_ms, server_ms = inflight.server.threads_estimate, total.client_ms.mean, total.server_ms.mean
-    return layers(Layer("all", client_ms, server_ms, queue=total.queue_ms, threads=threads), Known())[0]
+    return Stack(*layers(Layer("all", client_ms, server_ms, queue=total.queue_ms, threads=threads), Known()))

@@ -95,7 +95,7 @@ def row_of(pair: Pair, report: Report | None) -> Row:
         ops_per_s=len(forward) / seconds,
         payload_bytes=payload,
         mb_per_s=payload / seconds / 1e6,
-        given_up=pair.given_up,
+        given_up=pair.lone.ops,
         text="No operation of this time is in the server's capture." if len(forward) else "No operation ended.",
     )
     total = None if report is None or report.matched is None else report.matched.total

@@ -19,6 +19,7 @@ from nfslat.results import Correlation, Side
 
 # They change which file the operations behind them work on (RFC 8881 section 16.2.3.1).
 _MOVING = frozenset("CREATE LOOKUP LOOKUPP OPEN OPENATTR PUTPUBFH PUTROOTFH RESTOREFH".split())
+_OF_HANDLE = frozenset("ACCESS CLOSE COMMIT GETATTR LOCK LOCKU READ READ_PLUS SETATTR WRITE".split())
 _LISTING = frozenset("READDIR READDIRPLUS".split())
 
 
@@ -146,6 +147,11 @@ def _is_unlike(kind: Kind) -> bool:
     behind = max((at for at, one in enumerate(names) if one == "PUTFH"), default=0)
     several = [op_name(NFS, 4, op) for op in kind.ops].count("LOOKUP") > 1
     return label in ("RENAME", "PUTROOTFH") or several or any(one in _MOVING for one in names[behind:])
+
+
+def is_named_by_handle(kind: Kind) -> bool:
+    """Do such ops work on the file that their handle is of, and on no other name?"""
+    return _label(kind) in _OF_HANDLE and not _is_unlike(kind)
 
 
 def _label(kind: Kind) -> str:

@@ -26,7 +26,7 @@ from nfslat.kernels.exact import longer
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import no_details
 from nfslat.model.protocol import NFS, NULL, program_name
-from nfslat.model.tables import I64, Connection, Loose, Ops, State, hosts
+from nfslat.model.tables import I8, I64, Bool, Connection, Loose, Ops, State, hosts
 from nfslat.results import Side
 from nfslat.select import excluded, op_labels
 from nfslat.tally.columns import OpColumns
@@ -197,8 +197,37 @@ class Ticking(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class SelectedTally:
+    """Ops that filters select: `raw` and `histograms` are of their response times, by operation. And those that filters
+    leave out, by reason."""
+
+    raw: OpSums | None  # None: not asked for
+    histograms: Mapping[Key, list[Bucket]]
+    excluded: Mapping[str, int]
+
+    @classmethod
+    def of(cls, ops: Ops, reasons: I8, role: str, definition: str | None) -> Self:
+        """Ops of one capture, with `select`'s reasons; `definition`: of response times, where these are asked for."""
+        raw, histograms = (None, {}) if definition is None else _raw(ops, reasons == 0, role, definition)
+        return cls(raw, histograms, excluded(reasons))
+
+    def __add__(self, later: Self) -> Self:
+        """These, and others."""
+        histograms = {
+            key: added([self.histograms.get(key, []), later.histograms.get(key, [])])
+            for key in dict.fromkeys((*self.histograms, *later.histograms))
+        }
+        raw = None if self.raw is None or later.raw is None else self.raw + later.raw
+        return type(self)(raw, histograms, Counter(self.excluded) + Counter(later.excluded))
+
+    def as_sketches(self) -> Self:
+        """The same in little memory (`OpSums.as_sketches`)."""
+        return dataclasses.replace(self, raw=None if self.raw is None else self.raw.as_sketches())
+
+
+@dataclass(frozen=True, eq=False)
 class CaptureTally:
-    """One capture by itself. `raw` and `histograms` are of the response times of its selected ops, by operation."""
+    """One capture by itself."""
 
     source: Source
     facts: Decoded  # what is known of its packets; its messages are counted by state, and in no table
@@ -207,9 +236,7 @@ class CaptureTally:
     ticking: Ticking
     between: Sequence[FileGap]  # where a file of the set is missing
     programs: Counter[str]
-    excluded: Mapping[str, int]  # ops that filters leave out, by reason
-    raw: OpSums | None  # None: not asked for
-    histograms: Mapping[Key, list[Bucket]]
+    selected: SelectedTally
 
     @classmethod
     def of(cls, side: Side, missing: I64, role: str, definition: str | None, before_ns: Span | None = None) -> Self:
@@ -219,11 +246,10 @@ class CaptureTally:
         programs: Counter[str] = Counter()
         for kind, count in zip(ops.classes.kind, ops.classes.count.tolist(), strict=True):
             programs[program_name(ops.kinds[kind].program)] += count  # callback programs share a name
-        raw, histograms = (None, {}) if definition is None else _raw(side, role, definition)
-        shown, reasons = ShownTally.of(side, missing, before_ns), excluded(side.reasons)
+        shown, selected = ShownTally.of(side, missing, before_ns), SelectedTally.of(ops, side.reasons, role, definition)
         odd, ticking = OddOps.of(side), Ticking.of(side)
         between = file_gaps(side.source, side.decoded)
-        return cls(side.source, _facts(side.decoded), shown, odd, ticking, between, programs, reasons, raw, histograms)
+        return cls(side.source, _facts(side.decoded), shown, odd, ticking, between, programs, selected)
 
     def __add__(self, later: Self) -> Self:
         """This one, and a later block's."""
@@ -231,10 +257,6 @@ class CaptureTally:
             later.facts.details,
             **{name: getattr(self.facts.details, name) + getattr(later.facts.details, name) for name in dropped()},
         )
-        histograms = {
-            key: added([self.histograms.get(key, []), later.histograms.get(key, [])])
-            for key in dict.fromkeys((*self.histograms, *later.histograms))
-        }
         return type(self)(
             later.source,
             dataclasses.replace(later.facts, **counts_of([self.facts, later.facts]), details=details),
@@ -243,14 +265,12 @@ class CaptureTally:
             self.ticking.joined(later.ticking),
             [*self.between, *later.between],
             self.programs + later.programs,
-            Counter(self.excluded) + Counter(later.excluded),
-            None if self.raw is None or later.raw is None else self.raw + later.raw,
-            histograms,
+            self.selected + later.selected,
         )
 
     def as_sketches(self) -> Self:
         """The same in little memory (`OpSums.as_sketches`)."""
-        return dataclasses.replace(self, raw=None if self.raw is None else self.raw.as_sketches())
+        return dataclasses.replace(self, selected=self.selected.as_sketches())
 
     @property
     def ops(self) -> int:
@@ -258,8 +278,7 @@ class CaptureTally:
         return int(self.shown.ops.sum())
 
 
-def _raw(side: Side, role: str, definition: str) -> tuple[OpSums, dict[Key, list[Bucket]]]:
-    ops, kept = side.ops, side.kept
+def _raw(ops: Ops, kept: Bool, role: str, definition: str) -> tuple[OpSums, dict[Key, list[Bucket]]]:
     rows = None if kept.all() else np.flatnonzero(kept)
     count = len(ops) if rows is None else len(rows)
 

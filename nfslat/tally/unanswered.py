@@ -9,27 +9,73 @@ from typing import Self
 import numpy as np
 
 from nfslat.answer import model
-from nfslat.decode.waiting import LEAST_WAIT_NS, WaitingCalls, waiting_calls
+from nfslat.decode.waiting import LEAST_WAIT_NS, WaitingCalls, unread_until_ns, waiting_calls
 from nfslat.model.protocol import MOUNT, NFS, NULL, PORTMAP, is_callback_program, op_name, program_name, version_name
-from nfslat.model.tables import I64, Bool, State, endpoint
+from nfslat.model.tables import I16, I64, Bool, State, endpoint
 from nfslat.model.units import NS_PER_S, iso, to_ms
 from nfslat.results import Analysis, Correlation, Side
 from nfslat.select import Filters, op_labels
+from nfslat.tally.sketch import Sketch
 from nfslat.wire.transport import knows_tcp
 
 MOST_ROWS = 10_000
 _TO_MOUNT = (MOUNT, PORTMAP)  # without an answer of these nothing is mounted
 # A call waits where none like it took nearly as long: so often the longest of its operation, and the 99th percentile
 # of all.
-_TIMES_LONGEST, _TIMES_QUANTILE, _QUANTILE = 3, 10, 0.99
+_TIMES_LONGEST, _TIMES_QUANTILE, _PERCENT = 3, 10, 99
 _LONGEST_NS = 3600 * NS_PER_S  # an hour: of a broken capture an operation may take decades, and no multiple of that
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Usual:
+    """How long calls of NFS clients take: the longest by kind, and all of them; and `unread_until_ns`."""
+
+    longest_ns: I64
+    every: Sketch
+    unread_ns: I64
+
+    @classmethod
+    def of(cls, side: Side) -> Self:
+        """Selected ops of one capture, or of a block of it."""
+        ops, rows = side.ops, np.flatnonzero(side.forward)
+        srt_ns = np.clip(ops.t3[rows] - ops.t0[rows], 0, _LONGEST_NS)
+        longest_ns = np.zeros(len(ops.kinds), dtype=np.int64)
+        np.maximum.at(longest_ns, ops.kind[rows], srt_ns)
+        return cls(longest_ns, Sketch.of(srt_ns), unread_until_ns(side.decoded))
+
+    def __add__(self, later: Self) -> Self:
+        """These, and those of a later block."""
+        return type(self)(
+            _latest(self.longest_ns, later.longest_ns, 0),
+            Sketch.merge([self.every, later.every]),
+            _latest(self.unread_ns, later.unread_ns, NULL),
+        )
+
+    def least_ns(self, kinds: I16) -> I64:
+        """From when on a call of each of these kinds waits longer than is usual."""
+        least_ns = np.full(len(kinds), LEAST_WAIT_NS, dtype=np.int64)
+        if self.every.count:
+            least_ns = np.maximum(least_ns, _TIMES_QUANTILE * self.every.quantile(_PERCENT))
+            longest_ns = _latest(self.longest_ns, np.zeros(int(kinds.max(initial=0)) + 1, dtype=np.int64), 0)
+            least_ns = np.maximum(least_ns, _TIMES_LONGEST * longest_ns[kinds])
+        return least_ns
+
+
+def _latest(one: I64, other: I64, nothing: int) -> I64:
+    """The larger of both in each row, of which either may have more."""
+    most = np.full(max(len(one), len(other)), nothing, dtype=np.int64)
+    for some in (one, other):
+        most[: len(some)] = np.maximum(most[: len(some)], some)
+    return most
+
+
+@dataclass(frozen=True, eq=False)
 class UnansweredTally:
-    """Groups of calls, the longest wait first; None where an engine does not say what TCP did."""
+    """Groups of calls, the longest wait first; None where an engine does not say what TCP did. `usual` is of blocks:
+    calls that wait come with the last one, and all tell how long a wait is long."""
 
     groups: Sequence[model.Unanswered] | None = ()
+    usual: Usual | None = None
 
     @classmethod
     def empty(cls) -> Self:
@@ -37,45 +83,46 @@ class UnansweredTally:
         return cls()
 
     @classmethod
-    def of(cls, c: Side | Correlation, filters: Filters) -> Self:
-        """Calls of one capture, or of the client's of two."""
+    def of(cls, c: Side | Correlation, filters: Filters, before: Self | None = None) -> Self:
+        """Calls of one capture, or of the client's of two; `before` are blocks before this one."""
         side, name = (c, "capture") if isinstance(c, Side) else (c.client, "client")
         if not knows_tcp(side.decoded):
             return cls(None)
-        calls = waiting_of(side, filters)
+        usual = before_ns = None
+        if before is not None:
+            usual = Usual.of(side)
+            if before.usual is not None:
+                usual, before_ns = before.usual + usual, before.usual.unread_ns
+        calls = waiting_of(side, filters, usual, before_ns)
         there = None if isinstance(c, Side) else _There(c)
         loose = side.decoded.loose
         keys = loose.conn[calls.row].astype(np.int64) << 16 | loose.kind[calls.row].astype(np.int64)
         groups = [_group(side, name, calls.take(keys == key), there) for key in np.unique(keys)]
-        return cls(_longest_first(groups))
+        return cls(_longest_first(groups), usual)
 
     def __add__(self, later: Self) -> Self:
         """This one, and a later block's."""
         if self.groups is None or later.groups is None:
             return type(self)(None)
-        return type(self)(_longest_first([*self.groups, *later.groups]))
+        return type(self)(_longest_first([*self.groups, *later.groups]), later.usual)
 
     def rows(self) -> list[model.Unanswered] | None:
         """A row for each group that is listed."""
         return None if self.groups is None else list(self.groups)
 
 
-def waiting_of(side: Side, filters: Filters | None = None) -> WaitingCalls:
-    """Calls of NFS clients that `filters` leave, and that waited longer than any call like them took."""
+def waiting_of(
+    side: Side, filters: Filters | None = None, usual: Usual | None = None, before_ns: I64 | None = None
+) -> WaitingCalls:
+    """Calls of NFS clients that `filters` leave, and that waited longer than is `usual`: that of the side itself, where
+    no other is known. `before_ns`: as of `waiting_calls`."""
     d, filters = side.decoded, filters or Filters()
     files = () if d.directions is not None else side.source.files
-    calls = waiting_calls(d, max([d.last_ns, *(file.last_ns for file in files)]))
+    until_ns = max([d.last_ns, *(file.last_ns for file in files)])
+    calls = waiting_calls(d, until_ns, before_ns=before_ns)
     if not len(calls.row):
         return calls
-    ops, kinds = d.ops, d.loose.kind[calls.row]
-    rows = np.flatnonzero(side.forward)
-    srt_ns = np.clip(ops.t3[rows] - ops.t0[rows], 0, _LONGEST_NS)
-    least_ns = np.full(len(kinds), LEAST_WAIT_NS, dtype=np.int64)
-    if len(rows):
-        least_ns = np.maximum(least_ns, _TIMES_QUANTILE * int(np.quantile(srt_ns, _QUANTILE)))
-        longest_ns = np.zeros(max(len(ops.kinds), int(kinds.max()) + 1), dtype=np.int64)
-        np.maximum.at(longest_ns, ops.kind[rows], srt_ns)
-        least_ns = np.maximum(least_ns, _TIMES_LONGEST * longest_ns[kinds])
+    least_ns = (usual or Usual.of(side)).least_ns(d.loose.kind[calls.row])
     return calls.take((calls.age_ns >= least_ns) & _are_asked_for(side, calls, filters))
 
 

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -249,7 +250,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("in_stretches")
-@pytest.mark.parametrize("options", [["--perfetto", "ops.json"], ["--by", "size"], ["--start", "1"]])
+@pytest.mark.parametrize("options", [["--perfetto", "ops.json"], ["--anonymize"]])
 def test_what_needs_all_operations_at_once_gets_them(
     options: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,6 +258,88 @@ def test_what_needs_all_operations_at_once_gets_them(
     monkeypatch.chdir(tmp_path)
     assert main([str(SERVER), str(CLIENT), *options]) == 0
     assert "were read in" not in capsys.readouterr().out
+
+
+def _both(options: list[str], monkeypatch: pytest.MonkeyPatch, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The report on all operations at once, and that on stretches of 100."""
+    names = [folder / "whole.json", folder / "stretches.json"]
+    for name in names:
+        assert main([str(SERVER), str(CLIENT), *options, "-q", "--json", str(name)]) == 0
+        monkeypatch.setattr(api, "MOST_JOINED_OPS", 100)
+        monkeypatch.setattr(run, "STRETCH_OPS", 100)
+    whole, found = (json.loads(name.read_text()) for name in names)
+    assert not any("were read in" in note for note in whole["notes"])
+    assert any("were read in" in note for note in found["notes"])
+    return whole, found
+
+
+_BY = "size client server connection file uid second slot".split()
+
+
+def test_groups_of_stretches_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """--by: each group has its operations, means and percentiles; a file has the path of another stretch."""
+    whole, found = _both([word for by in _BY for word in ("--by", by)], monkeypatch, tmp_path)
+    assert [pivot["by"] for pivot in found["pivots"]] == _BY
+    for one, other in zip(whole["pivots"], found["pivots"], strict=True):
+        assert (other["groups"], other["others"]) == (one["groups"], one["others"])
+        for row, near in zip(one["rows"], other["rows"], strict=True):
+            assert {**near, "queue_ms": None, "client_ms": None} == {**row, "queue_ms": None, "client_ms": None}
+            assert near["client_ms"] == pytest.approx(row["client_ms"])
+
+
+@pytest.mark.parametrize("options", [["--start", "3", "--end", "9"], ["--end", "4"], ["--start", "5", "--op", "READ"]])
+def test_a_part_of_the_time_of_stretches_is_that_of_the_whole(
+    options: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """--start and --end go by the client's call, at the server, too: the same operations are selected and left out."""
+    whole, found = _both(options, monkeypatch, tmp_path)
+    assert found["selection"] == whole["selection"]
+    for name, rows in whole["raw"].items():
+        assert [(row["op"], row["count"], row["histogram"]) for row in found["raw"][name]] == [
+            (row["op"], row["count"], row["histogram"]) for row in rows
+        ]
+    assert [(row["op"], row["count"]) for row in found["matched"]["by_op"]] == [
+        (row["op"], row["count"]) for row in whole["matched"]["by_op"]
+    ]
+    for name in ("server", "client"):
+        assert found["matched"]["processed"][name] == whole["matched"]["processed"][name]
+        assert +Counter(found["matched"]["unmatched"][name]) == +Counter(whole["matched"]["unmatched"][name])
+
+
+def test_what_is_known_from_outside_is_of_all_stretches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """--app-ms and --storage-ms: the stack is over all operations, and its rows are those of the whole."""
+    whole, found = _both(["--app-ms", "600", "--storage-ms", "READ=5"], monkeypatch, tmp_path)
+    assert found["verdict"]["cause"] == whole["verdict"]["cause"] == "server-threads"
+    rows = [{(row["op"], row["layer"]): row["ms"] for row in of["stack"]} for of in (whole, found)]
+    assert rows[1].keys() == rows[0].keys()
+    for layer in ("application", "above the wire", "network", "server"):
+        for about in [about for about in rows[0] if about[1] == layer]:
+            assert rows[1][about] == pytest.approx(rows[0][about])
+
+
+def test_replays_of_stretches_are_of_all_operations(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """--what-if: means over what each stretch would take."""
+    whole, found = _both(["--what-if", "threads=64"], monkeypatch, tmp_path)
+    (one,), (other,) = whole["what_if"], found["what_if"]
+    assert (other["asked"], other["of"], other["client_ms"]) == (one["asked"], one["of"], one["client_ms"])
+    assert other["before"]["threads"] == one["before"]["threads"] == 2
+    assert other["expected_client_ms"]["mean"] == pytest.approx(one["expected_client_ms"]["mean"], rel=0.3)
+
+
+def test_calls_of_all_programs_in_stretches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """--all-programs: who calls whom is counted over all of them."""
+    whole, found = _both(["--all-programs"], monkeypatch, tmp_path)
+    assert found["called"] == whole["called"] != {}
+
+
+@needs_captures
+def test_calls_whose_replies_earlier_windows_show_in_part_are_not_unanswered() -> None:
+    """A call waits where it waits longer than is usual in any window, and no reply came later that cannot be read."""
+    lab = SHARED / "lab" / "e_v3_slow_storage"
+    found = windowed(lab / "server.pcap.gz", lab / "client.pcap.gz", 6.0)
+    assert found.unanswered == []
+    assert found.verdict is not None
+    assert found.verdict.cause == "server-storage"
 
 
 @pytest.mark.parametrize("captures", [[SERVER, CLIENT], [CLIENT]])
