@@ -90,6 +90,7 @@ class Tables:
     pauses: Columns
     hangs: Columns
     loads: Columns
+    others: Columns
     unread: Columns
     replies: Columns
     unanswered: Columns
@@ -140,6 +141,8 @@ class Found:
     names: list[bytes]  # of Names and Files
     file_handles: list[bytes]  # of Files
     load_stretch_ns: int  # of Loads
+    streams: list[tuple[str, int, str, int]]  # of Others
+    other_stretch_ns: int
     dropped: Dropped
     counts: Counts
     first_ns: int  # of its packets, 0 without any

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from nfslat.model.tables import I64
     from nfslat.names.paths import Paths
     from nfslat.packets.extract.write import Written
-    from nfslat.packets.model import Shown
+    from nfslat.packets.model import Shown, ShownCall
 
 Name = str | os.PathLike[str]
 Ms = float | Mapping[str, float] | None
@@ -315,24 +315,29 @@ class Report:
         from nfslat.packets import show
 
         encoding = self._options.name_encoding
-        with self._shown(xid, slowest) as (found, tools, rows):
-            return "".join(show.render(found, rows, tools, width=width, name_encoding=encoding, charset="utf-8"))
+        with self._shown(xid, slowest) as (found, tools, rows, calls):
+            return "".join(
+                show.render(found, rows, tools, calls=calls, width=width, name_encoding=encoding, charset="utf-8")
+            )
 
     def shown(self, *, xid: int | Sequence[int] = (), slowest: int = 1) -> Shown:
         """The same as dataclasses, as `nfslat show --json` writes them."""
         from nfslat.packets.shown import shown
 
-        with self._shown(xid, slowest) as (found, tools, rows):
-            return shown(found, rows, tools, self.summary.nfslat, name_encoding=self._options.name_encoding)
+        with self._shown(xid, slowest) as (found, tools, rows, calls):
+            encoding = self._options.name_encoding
+            return shown(found, rows, tools, self.summary.nfslat, calls=calls, name_encoding=encoding)
 
     @contextlib.contextmanager
-    def _shown(self, xid: int | Sequence[int], slowest: int) -> Iterator[tuple[Correlation, Tools, list[int]]]:
+    def _shown(
+        self, xid: int | Sequence[int], slowest: int
+    ) -> Iterator[tuple[Correlation, Tools, list[int], list[ShownCall]]]:
         from nfslat.packets import show
 
         if self._options.anonymize:
             raise UsageError("packets show addresses and names: this does not go with anonymize")
         with self._packets() as (found, tools):
-            yield found, tools, show.chosen(found, [xid] if isinstance(xid, int) else xid, slowest)
+            yield found, tools, *show.asked(found, [xid] if isinstance(xid, int) else xid, slowest, tools)
 
     def write_extract(
         self, out: BinaryIO, *, xid: Sequence[int] = (), slowest: int = 1, context: bool = False

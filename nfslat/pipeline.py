@@ -56,6 +56,7 @@ from nfslat.decode.segments import sampled
 from nfslat.decode.sides import Progress, decode, decode_up_to, of_one_clock
 from nfslat.decode.xid_gaps import missing_calls
 from nfslat.decompose import Parts, client_srt_ns, server_srt_ns
+from nfslat.errors import InputError
 from nfslat.host_pairs import HostPair, HostPairs, apart, host_pairs, is_at
 from nfslat.inflight.all_clients import ServerWide, seen
 from nfslat.inflight.analysis import OneSide, in_flight, one_of_several
@@ -150,13 +151,13 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
     """One capture that `inspect` gave, compared with what its packets tell of the other host; or why they do not.
     Of its segments the sample is left in it that one of two captures has."""
     from nfslat.peer.datagrams import as_answered, incomplete_replies
-    from nfslat.peer.decoded import dated_frames, decoded_of, matched_one_to_one
+    from nfslat.peer.decoded import came_twice, dated_frames, decoded_of, matched_one_to_one
     from nfslat.peer.infer import clock_of, infer
     from nfslat.peer.means import infer_means
 
     d = side.decoded
     taken_at = side.source.bundle.side if side.source.bundle else None  # else the packets tell
-    sample = sampled(d.segments)
+    sample, again = sampled(d.segments), came_twice(d.segments)
     twice, answered_ns = incomplete_replies(d.ops, d.details.events)
     asked, tick = ~d.ops.spread(is_reverse(d.ops)), side.tick
     if is_coarse(tick, float((d.ops.t3 - d.ops.t0)[asked].mean()) if asked.any() else 0.0, alone=True):
@@ -169,7 +170,7 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
         give_back()
         return found
     source = dataclasses.replace(side.source, bundle=None)  # what it holds is of the host of the capture
-    other = dataclasses.replace(side, source=source, decoded=decoded_of(d, found, twice))
+    other = dataclasses.replace(side, source=source, decoded=decoded_of(d, found, twice, again))
     matching = matched_one_to_one(d.ops, found, (d.first_ns, d.last_ns))
     server, client = (other, side) if found.inferred.side == "server" else (side, other)
     matched = only(matching.matched, side.forward[matching.matched.client])
@@ -183,9 +184,16 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
 
 
 def side_of(source: Source, decoded: Decoded) -> Side:
-    """What was decoded, on one clock, with nothing selected away yet."""
+    """What was decoded, on one clock, with nothing selected away yet. Raises ``InputError`` where most of its times are
+    impossible."""
     decoded = of_one_clock(decoded)
-    return Side(source, decoded, np.zeros(len(decoded.ops), dtype=np.int8))
+    side = Side(source, decoded, np.zeros(len(decoded.ops), dtype=np.int8))
+    if 2 * side.impossible_ops > len(side.ops):
+        raise InputError(
+            f"{source.name}: replies are dated long before their calls ({side.impossible_ops:,} of {len(side.ops):,}), "
+            "so its time stamps are wrong; capture again"
+        )
+    return side
 
 
 def compare(
@@ -423,6 +431,7 @@ def report(
     from nfslat.figures.ticks import objective_error_ms
     from nfslat.figures.whatif import in_effect, what_if
     from nfslat.findings.parts import lead_by_parts
+    from nfslat.findings.verdict import but_given
     from nfslat.tally.captures import CaptureTally
 
     sides = c.measured
@@ -453,7 +462,8 @@ def report(
         of_parts = lead_by_parts(pairs, whole, of_hosts=True)
         if of_parts is not None:
             phases = []  # of all pairs together: another mix of hosts is no other state of any
-        causes, verdict = of_parts or lead_by_parts(phases, whole) or (causes, verdict)
+        causes, verdict = of_parts or lead_by_parts(phases, whole) or (causes, judged.verdict)
+        verdict = but_given(verdict, judged.facts.given)
     now = None if facts is None else in_effect(c, known, facts, causes, sessions=sessions)
     replays, unanswered = what_if(c, asked, now)
     said = Said(

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,8 +19,10 @@ from nfslat.inflight.analysis import InFlight, OneSide
 from nfslat.inflight.serial import Serial
 from nfslat.inflight.shared import ServerShare, SharedServer
 from nfslat.match.match import Matching
+from nfslat.model.blocks import each_block
 from nfslat.model.decoded import Decoded, Directions
 from nfslat.model.tables import I8, I16, I64, Bool, Matched, Ops
+from nfslat.model.units import NS_PER_S
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
 from nfslat.peer.inferred import Inferred
@@ -28,6 +31,9 @@ from nfslat.select import OF_TIME, REASONS, is_reverse, op_labels
 from nfslat.wire.charges.analysis import Charged
 from nfslat.wire.resends import Waits
 from nfslat.wire.unseen import Unseen
+
+# A minute: clocks that are set, and queues that stamp packets by themselves, are off by less, broken stamps by years.
+IMPOSSIBLE_NS = 60 * NS_PER_S
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,18 @@ class Side:
     def tick(self) -> Tick:
         """Of its stamps."""
         return tick_of(self.ops)
+
+    @cached_property
+    def impossible_ops(self) -> int:
+        """Ops with a time stamp that lies more than `IMPOSSIBLE_NS` before that of what was sent earlier."""
+        ops = self.ops
+
+        def count(at: slice) -> int:
+            stamps = (ops.t0[at], ops.t1[at], ops.t2[at], ops.t3[at])
+            later = [earlier - then > IMPOSSIBLE_NS for earlier, then in pairwise(stamps)]
+            return int(np.count_nonzero(np.any(later, axis=0)))
+
+        return sum(each_block(len(ops), count))
 
     @property
     def kept(self) -> Bool:

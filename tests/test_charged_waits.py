@@ -156,7 +156,10 @@ def test_a_window_that_closes_in_the_middle_of_a_message(op: str, room: int, pro
     finding = found.finding(name)
     assert finding is not None
     assert found.finding(other_name) is None
-    assert (finding.evidence["narrowed_by" if room else "closed_by"], finding.layer) == (who, "network")
+    assert (finding.evidence["narrowed_by" if room else "closed_by"], finding.layer) == (
+        who,
+        "network" if room else who,
+    )
     assert finding.evidence["wait_ms"] == pytest.approx(ms)
     assert ("no room for the next segment" if room else "is closed") in finding.text
     assert _verdict(found) == ("network", name)

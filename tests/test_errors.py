@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import dataclasses
 import gzip
 import io
 import lzma
@@ -18,6 +19,7 @@ import zlib
 from pathlib import Path
 
 import pytest
+import wire
 from captures import SHARED, needs_captures
 
 from nfslat.cli import main as cli
@@ -462,6 +464,36 @@ def test_times_that_no_clock_shows(capsys: pytest.CaptureFixture[str], tmp_path:
     assert status == 3
     # pcapng counts its time stamps without a sign: what was before 1970 is in a far future.
     assert any(said in _one_line(err) for said in ("editcap -t", "in common", "outside of the years"))
+
+
+@pytest.mark.parametrize("sides", [("server", "client"), ("server",), ("client",)])
+@pytest.mark.parametrize("broken", [1, 200])
+def test_a_reply_decades_before_its_call_is_no_time(
+    sides: tuple[str, ...], broken: int, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """One capture or two: where most operations have such times they are refused, and where one has, nothing says that
+    there is no fault."""
+    tcp = wire.Tcp()
+    tcp.syn(0.0)
+    for n in range(300):
+        tcp.send(1 + 10 * n, ">", wire.getattr3(n + 1))
+        tcp.send(3 + 10 * n, "<", wire.reply(n + 1, wire.GETATTR3))
+    paths = []
+    for side in sides:
+        seen = tcp.seen_by(side)
+        replies = [
+            at for at, packet in enumerate(seen) if packet.frame[34:36] == b"\x08\x01" and len(packet.frame) > 100
+        ]
+        for at in replies[20 : 20 + broken]:
+            seen[at] = dataclasses.replace(seen[at], t_ns=seen[at].t_ns - 40 * 365 * 86_400 * 10**9)
+        paths.append(wire.write_pcap(tmp_path / f"{side}.pcap", seen, as_given=True))
+    status, out, err = _run(capsys, *paths)
+    if broken > 1:
+        assert status == 3
+        assert "dated long before their calls" in _one_line(err)
+    else:
+        assert status == 0
+        assert "No fault" not in out
 
 
 @pytest.mark.parametrize("kind", [UsageError, InputError, NoPacketsError, ToolError])

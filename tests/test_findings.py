@@ -69,7 +69,7 @@ from nfslat.findings.resent import resent_findings
 from nfslat.findings.server import Unknown, server_findings, with_window
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.unseen import WithUnseen
-from nfslat.findings.verdict import Ground, verdict
+from nfslat.findings.verdict import Ground, but_given, verdict
 from nfslat.findings.witness import WARNED
 from nfslat.findings.words import ms, times
 from nfslat.model.causes import CHARGES
@@ -131,7 +131,7 @@ def row(op: str, count: int, server_ms: float, queue_ms: float | None = 0.0) -> 
     """Matched ops that took so long at the server."""
     one = Summary(server_ms, server_ms, server_ms, server_ms, server_ms)
     nothing = Summary(0, 0, 0, 0, 0)
-    return MatchedRow("NFS", op, "3", count, one, one, nothing, 0, parts(server=server_ms), queue_ms)
+    return MatchedRow("NFS", op, "3", count, one, one, nothing, 0, parts(server=server_ms), queue_ms=queue_ms)
 
 
 def event(server_ms: float) -> MatchedRow:
@@ -272,15 +272,15 @@ UNANSWERED = Facts(
         Unanswered(
             capture="client", program="NFS", version="3", op="READ", client="10.0.0.1:700", server="10.0.0.2:2049",
             calls=3, since="2026-02-03T14:15:16.000000000Z", longest_ms=90_000.0, total_ms=269_000.0, sends=2,
-            last_sent="2026-02-03T14:16:16.000000000Z", xid=99, frame=204, acked=True, arrived=3, replied=0,
-            answered=37, answered_others=12,
+            last_sent="2026-02-03T14:16:16.000000000Z", xid=99, frame=204, acked=True, holed=False, arrived=3,
+            replied=0, answered=37, answered_others=12,
         )
     ],
 )  # fmt: skip
 CONNECTS = Facts(
     Layers(0.2, 0.8),
     kept_above={Why.CONNECTING: kept(87.0)},
-    connects=Connects(3, 21_000.0, Fate.TO_SERVER, 0.94),
+    connects=Connects(3, 21_000.0, Fate.TO_SERVER, 0.94, 0),
 )
 TIMEOUTS = Facts(Layers(0.3, 900.0), ops=60, sent_again=Resent(60, 700.0, 60, "tcp"))
 FAILING = Facts(
@@ -329,7 +329,7 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
     "delayed-ack": (ACKS, tcp_findings, "network", 0.4, "certain",
                     {"wait_ms", "slowest_wait_ms", "delayed_by", "timer_ms", "pauses", "ops"},
                     "delayed ACKs of the client"),
-    "zero-window": (WINDOW, tcp_findings, "network", 0.3, "certain",
+    "zero-window": (WINDOW, tcp_findings, "server", 0.3, "certain",
                     {"wait_ms", "closed_by", "in_server_ms", "ops"}, "the server: processor"),
     "receive-window": (NARROW, tcp_findings, "network", 0.4, "likely",
                        {"wait_ms", "narrowed_by", "in_server_ms", "ops"}, "net.ipv4.tcp_rmem of the client"),
@@ -771,7 +771,7 @@ def test_much_loss_is_told_whatever_it_costs() -> None:
         ({"slots": 16, "mean": Layers(5, 5, 2)}, 2 / 12, "certain", "2.00 ms of the application's 12.00 ms"),
         ({"slots": None, "mean": Layers(5, 5, 2)}, 2 / 12, "likely", "lie above the wire"),
         # Several connections.
-        ({"client": client(4, 4, 4, 4)}, 56.5 / 58, "certain", "on its 4 connections together"),
+        ({"client": client(4, 4, 4, 4), "slots": 4}, 56.5 / 58, "certain", "on its 4 connections together"),
     ],
 )
 def test_slots_are_certain_with_outside_proof_only(
@@ -791,16 +791,13 @@ def test_packets_alone_tell_slots_from_callers_only_where_callers_stand_in_line(
     (found,) = client_findings(alone)
     assert isinstance(found.evidence, Slots)
     assert not found.evidence.is_told
-    assert found.headline == (
-        "The client keeps 16 calls in flight 95.0 % of the time, and hardly ever more: it has no more slots, or no "
-        "more callers"
-    )
+    assert found.headline == "Never more than 16 calls are in flight: 16 slots, or 16 callers; mountstats tells"
     assert "as many callers that each wait for a reply would look alike" in found.text
     assert isinstance(found.advice, LookAt)
     assert any("mountstats" in how for how in found.advice.how)
     same = {"sunrpc.tcp_max_slot_table_entries": Setting("16", "/proc/sys/sunrpc")}
     for told in (
-        replace(alone, client=client(16, callers_in_line=40)),
+        replace(alone, client=client(16, held="slots")),
         replace(alone, sessions=(session(),)),
         replace(alone, slots=16),
         replace(alone, slot_wait_ms=50.0),
@@ -809,7 +806,92 @@ def test_packets_alone_tell_slots_from_callers_only_where_callers_stand_in_line(
         (one_,) = client_findings(told)
         assert one_.headline.startswith("Requests queue in the client: all")
     (own,) = client_findings(replace(alone, sessions=(session(limited=False, own_limit=4),)))
-    assert own.headline.startswith("The client keeps 4 calls in flight")
+    assert own.headline.startswith("Never more than 4 calls are in flight")
+    # As many as were ever in use at once are no limit, and a wait that is next to nothing is none for a slot.
+    mount = Mount("server:/", "/mnt", "3", xprts=(Xprt("tcp", 700, 9, 9, 0, 9, 0, max_slots=16),))
+    (used,) = client_findings(replace(alone, client_host=Snapshot("a", "Linux", mounts=(mount,))))
+    assert used.headline == found.headline
+    assert codes(client_findings(replace(alone, slot_wait_ms=0.05))) == []
+    assert codes(client_findings(replace(alone, slots=64))) == []
+
+
+def test_slots_of_a_session_are_told_however_seldom_all_are_in_use() -> None:
+    """The server says how many there are: a line of little weight where they are not what holds the client, and no
+    reason for time above the wire."""
+    seldom = session(limited=False, at_limit_share=0.08)
+    facts = replace(SESSION, sessions=(seldom,), client=client(2, slots_estimate=None, limited=False, held="nothing"))
+    alone = replace(facts, mean=Layers(1, 0.5), client=None)
+    (found,) = client_findings(alone)
+    assert (found.code, found.severity, found.share) == ("session-slots", "info", None)
+    assert "8.0 % of the busy time" in found.text
+    assert client_findings(replace(alone, sessions=(session(limited=False, at_limit_share=0.0),))) == []
+    above = replace(alone, mean=Layers(1, 0.5, 20))
+    assert {one.code: one.share is None for one in client_findings(above)} == {
+        "session-slots": True,
+        "above-wire": False,
+    }
+
+
+_TWO_CALLERS = replace(SLOTS, mean=Layers(1, 0.5), slots=None, client=client(2))
+_LOSSY = Facts(Layers(26, 2), stalls=stalls("fast-retransmit", {"reply_net": 1.0}))
+
+
+@pytest.mark.parametrize(
+    ("facts", "figures", "said"),
+    [
+        # Threads: packets tell a limit, or none, or refute any number; the ratio of pool_stats decides.
+        (QUEUE, {"woken_share": 0.028}, {"server-threads": "certain"}),
+        (QUEUE, {"woken_share": 0.97}, {"server-queue-unknown": "certain"}),
+        (QUEUE, {"woken_share": 0.6}, {"server-threads": "likely"}),
+        (UNKNOWN, {"woken_share": 0.028}, {"server-threads": "certain", "server-queue-unknown": "certain"}),
+        (UNKNOWN, {"woken_share": 0.97}, {"server-queue-unknown": "certain"}),
+        # Slots: mountstats' queue.
+        (_TWO_CALLERS, {"slot_wait_ms": 8.0}, {"client-slots": "certain"}),
+        (_TWO_CALLERS, {"slot_wait_ms": 0.1}, {}),
+        (_TWO_CALLERS, {"slot_wait_ms": 0.4}, {"client-slots": "likely"}),
+        (replace(_TWO_CALLERS, sessions=(session(),)), {"slot_wait_ms": 8.0}, {"session-slots": "certain"}),
+        (replace(_TWO_CALLERS, sessions=(session(),)), {"slot_wait_ms": 0.1}, {}),
+        # Storage: the device's own time.
+        (STORAGE, {"storage_ms": 19.0}, {"server-storage": "certain"}),
+        (STORAGE, {"storage_ms": 0.6}, {"server-queue-unknown": "certain"}),
+        # Loss: what neither host sent again was not lost; what they did may have been late.
+        (_LOSSY, {"resent_share": 0.01}, {"net-loss": "certain"}),
+        (_LOSSY, {"resent_share": 0.0}, {}),
+        (_LOSSY, {"resent_share": 0.001}, {"net-loss": "certain"}),
+        (Facts(Layers(1, 0.5)), {"resent_share": 0.03}, {}),
+    ],
+)
+def test_what_hosts_count_speaks_for_a_finding_and_against_it(
+    facts: Facts, figures: dict[str, float], said: dict[str, str]
+) -> None:
+    """What is measured beats what is inferred, in both directions; and no measurement is asked for that was given."""
+    known = replace(facts, **figures)
+    found = [one for make in (server_findings, client_findings, tcp_findings) for one in make(known)]
+    assert {one.code: one.confidence for one in found} == said
+    (name,) = figures
+    asked = [one.counter for one in ROWS if one.counter is not None and getattr(known, one.counter.figure) is not None]
+    assert known.given == {one.step.command for one in asked}, name
+    judged = but_given(verdict(known.mean, None, SOUND, ranked(found)), known.given)
+    assert judged.next is None or judged.next.command not in known.given
+
+
+def test_threads_that_the_server_counts_have_the_share_that_their_number_leaves() -> None:
+    """Two threads, and more calls in flight: those that are more wait, as the levels say, whatever marks of the packets
+    are off. Of a number that is not known no share is known; and where all of that is little it is no finding. A limit
+    that packets find with the number that there is stays as it is, wait by wait."""
+    counted = replace(UNKNOWN, woken_share=0.028, threads=2, least_queue_ms=12.0)
+    found = one(server_findings(counted), "server-threads")
+    assert (found.share, found.confidence) == (pytest.approx(12 / 21), "certain")
+    assert "12.00 of the server's 20.00 ms for one of the server's 2 threads" in found.text
+    assert "2.8 % of its queued sockets found an idle thread" in found.text
+    unknown, *_ = server_findings(replace(counted, threads=None, least_queue_ms=None))
+    assert (unknown.share, unknown.headline) == (None, "Calls queue in the server for a thread")
+    leads = verdict(counted.mean, None, SOUND, ranked([unknown, *server_findings(UNKNOWN)]))
+    assert (leads.outcome, leads.cause, leads.confidence) == ("fault", "server-threads", "high")
+    assert "server-threads" not in codes(server_findings(replace(counted, least_queue_ms=0.5)))
+    assert "server-threads" not in codes(server_findings(replace(counted, woken_share=0.6)))
+    fits = replace(QUEUE, woken_share=0.028, threads=16, least_queue_ms=40.0)
+    assert one(server_findings(fits), "server-threads").share == pytest.approx(47 / 49)
 
 
 def test_workers_are_no_slots_where_the_client_says_that_it_has_more() -> None:

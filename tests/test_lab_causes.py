@@ -40,7 +40,7 @@ CAUSES: dict[str, tuple[str | None, str | None]] = {
     "f_v42_nfsd_threads2": ("server-threads", "server-threads"),
     "c_v3_slots2": ("server-storage", "client-slots"),
     "m_v3_slots16": ("server-storage", "client-slots"),
-    "c2_v3_slots2_fast": ("client-slots", "client-slots"),
+    "c2_v3_slots2_fast": (None, "client-slots"),
     "f_v41_session_slots2": ("session-slots", "session-slots"),
     "e_v3_slow_storage": ("server-storage", "server-storage"),
     "d_v3_netdelay5": ("net-delay", "net-delay"),

@@ -29,7 +29,7 @@ _OURS = [
     (Kind.PACKETS, b"\x0a\x0d\x0d\x0a" + bytes(24) + b"nfslat 0.1.0"),
     (Kind.PICTURE, b"\x89PNG\r\n\x1a\n" + bytes(29) + b"tEXtSoftware\0nfslat"),
     (Kind.OPS, b"PAR1 data" + b"nfslat.ops/1" + (12).to_bytes(4, "little") + b"PAR1"),
-    (Kind.SIDE, b"PAR1 data" + b"nfslat.side/3" + (13).to_bytes(4, "little") + b"PAR1"),
+    (Kind.SIDE, b"PAR1 data" + b"nfslat.side/4" + (13).to_bytes(4, "little") + b"PAR1"),
 ]
 _FOREIGN = [
     b"#!/bin/sh\n",

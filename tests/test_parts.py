@@ -104,6 +104,14 @@ def test_no_fault_of_a_part_does_not_decide_what_is_open() -> None:
     assert led[1].outcome == "no-fault"
 
 
+@pytest.mark.parametrize(("ops", "outcome"), [(290, None), (310, "undecided")])
+def test_all_is_well_only_where_no_part_is_open(ops: int, outcome: str | None) -> None:
+    """Nothing was found of the whole, and what takes so long for a third of the time cannot be told."""
+    unknown = [_finding("server-queue-unknown", 1.0, "certain")]
+    led = lead_by_parts(_parts((1000 - ops, 10.0, []), (ops, 10.0, unknown)), _whole())
+    assert (None if led is None else led[1].outcome) == outcome
+
+
 def test_what_explains_most_in_all_parts_leads() -> None:
     """Two parts of a third each wait for the disk, and one that takes a little more is far away: it is the disk."""
     disk = [_finding("server-storage", 0.9)]

@@ -17,6 +17,7 @@ from nfslat.model.details import (
     Hangs,
     Loads,
     Names,
+    Others,
     Pauses,
     Replies,
     Resent,
@@ -63,7 +64,7 @@ def test_operations_have_one_name(module: str, program: int, version: int, first
 
 _TABLES: tuple[type[Table], ...] = (
     *(Ops, Loose, Callers, Slots, Names, Failures, Files, Resent, Tcp, TcpEvents, Pauses, Blocked, Hangs, Loads, Turns),
-    *(Unread, Unanswered, Replies),
+    *(Unread, Unanswered, Replies, Others),
     *(Packets, Signals, Segments, Prints),
 )
 _DTYPES = {f"{kind}{bits}": f"{letter}{bits}" for kind, letter in (("I", "i"), ("U", "u")) for bits in (8, 16, 32, 64)}

@@ -124,6 +124,18 @@ def test_the_last_target_is_the_limit() -> None:
     assert (found.target, found.limit) == ((5, 30, 5), 5)
 
 
+@pytest.mark.parametrize(("full", "two", "is_limited"), [(39, 30, True), (39, 40, False), (15, 5, False)])
+def test_a_limit_is_where_what_is_in_use_piles_up(full: int, two: int, is_limited: bool) -> None:
+    """A busy client fills free slots late: all three are in use for 39 % of the busy time, and for longer than two or
+    one. That says that more is asked for; a level that is reached and left again does not, nor one that is seldom."""
+    one = 100 - full - two
+    made = [Seq(0, 100, 0, target=2), Seq(one, 100, 1, target=2), Seq(one + two, 100, 2, target=2)]
+    (found,) = _sessions(*made, limits=(_granted(ONE, 3),))
+    assert found.limit == 3
+    assert found.at_limit_share == pytest.approx(full / 100)
+    assert found.limited is is_limited
+
+
 def test_without_target_and_create_session_the_limit_is_not_known() -> None:
     """What no message shows is None; CREATE_SESSION alone is enough."""
     shown = Seq(0, 10, 0, target=NULL32)

@@ -12,14 +12,14 @@ import pytest
 from captures import SHARED, Decoder, needs_captures, needs_native
 from hypothesis import given
 from hypothesis import strategies as st
-from wire_tables import CONNECTIONS, op, ops
+from wire_tables import CONNECTIONS, WRITE, op, ops
 
 from nfslat.inflight.cap import ConnectionCap, connection_caps
 from nfslat.inflight.levels import hidden_share
 from nfslat.inflight.slots import Held, MountSlots, Slots, client_slots, held_at
 from nfslat.model.details import TcpEvent, TcpEvents
 from nfslat.model.protocol import NFS, is_callback_program
-from nfslat.model.tables import Connection, Ops
+from nfslat.model.tables import UNSTABLE_WRITE, Connection, Ops
 
 US, MS = 1_000, 1_000_000
 
@@ -70,7 +70,7 @@ def _held(load: Load, hidden: float = 0.0) -> Slots:
 def test_slots_with_more_workers_than_slots_are_found(slots: int, times: int) -> None:
     """The number of slots is the top, and calls follow replies as a kernel sends them: likely slots."""
     found = _held(Load(workers=times * slots, slots=slots, service=30 * MS))
-    assert (found.held, found.level) == (Held.SLOTS, slots)
+    assert (found.held, found.level) == (Held.LIKELY, slots)
     assert found.limited
     assert found.held is not Held.WORKERS
     assert found.at_top_share is not None
@@ -123,7 +123,7 @@ def test_callers_as_quick_as_a_kernel_are_told_by_their_files(callers: int) -> N
     starts, ends, files = quick.with_workers()
     assert held_at(starts, ends, 0.0, 0, files).held is Held.WORKERS
     shared = held_at(starts, ends, 0.0, 0, np.zeros_like(files))
-    assert (shared.held, shared.taking_turns) == (Held.SLOTS, None)
+    assert (shared.held, shared.taking_turns) == (Held.LIKELY, None)
 
 
 def test_callers_in_line_for_slots_are_seen_to_take_turns() -> None:
@@ -134,10 +134,37 @@ def test_callers_in_line_for_slots_are_seen_to_take_turns() -> None:
     assert found.taking_turns == pytest.approx(12, abs=2)
 
 
+def _flushed(flags: int = UNSTABLE_WRITE, gap: int = 32_768, sent: float = 0.01, pause: float = 0.04) -> Slots:
+    """400 WRITEs of 32 KB, 4 in flight: each `gap` bytes behind the one before, sent in so many ms, and that long after
+    a reply."""
+    begins = [2.0 * n + pause for n in range(400)]
+    rows = [op(begin, 2.0 * (n + 4), n, op=WRITE, offset=n * gap, size=32_768) for n, begin in enumerate(begins)]
+    made = ops(*[row.but(at_ms=(row.at_ms[0], row.at_ms[0] + sent, *row.at_ms[2:])) for row in rows])
+    made = made.replaced({"flags": np.full(len(made), flags, dtype=np.uint8)})
+    (mount,) = client_slots(made, np.arange(len(made)), 0.0)
+    return mount.connections[0]
+
+
+@pytest.mark.parametrize("pause", [0.04, 0.14])
+def test_a_flusher_that_keeps_a_number_in_flight_waits_for_slots(pause: float) -> None:
+    """The kernel writes a file back, WRITE after WRITE, and no caller waits for any: four in flight are four slots."""
+    found = _flushed(pause=pause)
+    assert (found.held, found.level, found.limited) == (Held.SLOTS, 4, True)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"flags": 0}, {"gap": 0}, {"gap": 65_536}, {"sent": 1.5}, {"flags": 0, "gap": 0}, {"pause": 0.3}]
+)
+def test_writes_of_callers_or_behind_a_window_are_no_flusher(changes: dict[str, Any]) -> None:
+    """WRITEs that must be on stable storage, go to the same place or leave some out have callers that wait for each;
+    what takes long to be sent waits for room in the path; and what comes late waits for something else."""
+    assert _flushed(**changes).held is not Held.SLOTS
+
+
 def test_what_was_exceeded_is_no_number_of_slots() -> None:
     """A call that goes out beside four others, once, says that there are more than four slots."""
     starts, ends = Load(workers=16, slots=4, service=30 * MS).run()
-    assert held_at(starts, ends, 0.0, 0).held is Held.SLOTS
+    assert held_at(starts, ends, 0.0, 0).held is Held.LIKELY
     full = np.flatnonzero(starts < ends[len(ends) // 2])[-1]
     more = held_at(np.append(starts, starts[full] + US), np.append(ends, starts[full] + MS), 0.0, 0)
     assert (more.levels.max, more.level, more.held) == (5, 4, Held.EITHER)
@@ -171,7 +198,7 @@ def _without(load: Load, share: float) -> tuple[Any, Any]:
 def test_slots_are_found_though_a_tenth_of_the_ops_was_not_captured() -> None:
     """Hidden ops make the level too low now and then; the top is still theirs."""
     found = held_at(*_without(Load(workers=64, slots=16, count=4_000), 0.1), 0.1, 0)
-    assert (found.held, found.level) == (Held.SLOTS, 16)
+    assert (found.held, found.level) == (Held.LIKELY, 16)
 
 
 def test_with_much_hidden_it_cannot_be_told() -> None:
@@ -217,7 +244,7 @@ def test_each_connection_of_a_mount_has_slots_of_its_own() -> None:
     """Two connections with two slots each at the same time: nconnect 2, four slots together, not a top of four."""
     loads = [(conn, *Load(workers=8, slots=2, seed=conn + 1).run()) for conn in (0, 1)]
     (mount,) = _mounts(_table(*loads))
-    assert (mount.nconnect, mount.held, mount.slots, mount.levels.max) == (2, Held.SLOTS, 4, 4)
+    assert (mount.nconnect, mount.held, mount.slots, mount.levels.max) == (2, Held.LIKELY, 4, 4)
     assert (mount.client, mount.server) == ("10.0.0.1", ("10.0.0.2", 2049))
     assert [one.conn for one in mount.connections] == [0, 1]
     assert mount.at_top_share is not None

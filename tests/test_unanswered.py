@@ -14,6 +14,7 @@ from captures import needs_native
 from hanging_nfs import AT, END, others, sent_again, served
 from wire import write_pcap
 
+from nfslat import api
 from nfslat.cli import main as cli
 
 pytestmark = needs_native
@@ -203,3 +204,32 @@ def test_calls_that_are_answered_late_are_slow_ones(count: int, tmp_path: Path) 
     report = _report(tmp_path, *_taken(tmp_path, tcp))
     assert (report["verdict"]["cause"], report["verdict"]["layer"]) == ("server-slow-ops", "server")
     assert _of(report) == []
+
+
+def test_show_has_the_packets_of_a_call_without_a_reply(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each time that it was sent, in each capture that has it, on one clock; and what it asks for."""
+    captures = [str(path) for path in _taken(tmp_path, _hung(AT, AT + 8000), others())]
+    assert cli.main(["show", *captures, "-q", "--xid", "900", "--json", "-"]) == 0
+    (call,) = json.loads(capsys.readouterr().out)["calls"]
+    assert (call["op"], call["client"]) == ("READ", "10.0.0.1:700")
+    assert call["waits_ms"] == pytest.approx(END - AT, abs=200)
+    assert [(packet["side"], packet["what"]) for packet in call["packets"]] == [
+        (side, what) for what in ("call", "call again") for side in ("client", "server")
+    ]
+    assert [packet["at_ms"] for packet in call["packets"]] == pytest.approx([0, 0.1, 8000, 8000.1], abs=0.2)
+    assert any("NFS" in line["text"] for line in call["lines"])
+    assert cli.main(["show", *captures, "-q", "--xid", "900"]) == 0
+    assert "no reply until the captures end" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("sides", [("server", "client"), ("client",)])
+def test_pictures_have_them_in_flight_to_the_end(sides: tuple[str, ...], tmp_path: Path) -> None:
+    """All else was answered in the first 200 ms, and the picture goes on for as long as they wait."""
+    tcp = _hung()
+    tcp.raw(END, ">", tcp.next[">"] - 1, b"", flags=0x10)
+    shown = api.run([str(path) for path in _taken(tmp_path, tcp, sides=sides)], api.Options()).figures.pictures
+    assert shown is not None
+    over_time = shown.over_time
+    assert over_time.bins * over_time.bin_ms == pytest.approx(END, rel=0.05)
+    for flying in [over_time.client, over_time.server][: len(sides)]:
+        assert flying.max[-2:] == [3, 3]

@@ -9,7 +9,7 @@ use crate::feed::{Feed, Outcome, Tally};
 use crate::flows::{Flow, Flows, Print};
 use crate::fragments::{Fragments, Incomplete};
 use crate::link::{self, Datagram, Ends, FIN, Frame, RST, SYN, Segment};
-use crate::loads::Loads;
+use crate::loads::AllLoads;
 use crate::ops::Pairing;
 use crate::pace::Pace;
 use crate::place::{NO_CONN, Row};
@@ -93,7 +93,7 @@ pub struct Decoder {
     pub events: Events,
     pub pauses: Pauses,
     pub hangs: Hangs,
-    pub loads: Loads,
+    pub loads: AllLoads,
     pub finished: Vec<Finished>,
     /// Of each TCP connection with RPC, in the order of their first packets, where they are asked for.
     /// None are left where there were too many.
@@ -132,7 +132,7 @@ impl Decoder {
             events: Events::default(),
             pauses: Pauses::default(),
             hangs: Hangs::default(),
-            loads: Loads::default(),
+            loads: AllLoads::default(),
             finished: Vec::new(),
             segments: None,
             is_sampled: false,
@@ -213,6 +213,7 @@ impl Decoder {
         self.kinds.iter_mut().zip(other.kinds).for_each(|(own, more)| *own += more);
         self.wire_bytes += other.wire_bytes;
         self.captured_bytes += other.captured_bytes;
+        self.loads.fold(&other.loads);
         self.first_ns = self.first_ns.min(other.first_ns);
         self.last_ns = self.last_ns.max(other.last_ns);
     }
@@ -254,9 +255,7 @@ impl Decoder {
             is_there && ports.is_none_or(|ports| ports == (ends.sport, ends.dport))
         };
         let flow = self.flows.list.iter().find_map(|flow| {
-            let back =
-                Ends { src: flow.first.dst, dst: flow.first.src, sport: flow.first.dport, dport: flow.first.sport };
-            let direction = [flow.first, back].iter().position(of_ends)?;
+            let direction = [0, 1].iter().position(|way| of_ends(&flow.ends(*way)))?;
             (flow.shared.is_udp && flow.shared.conn != NO_CONN).then_some((flow.shared.conn, direction))
         });
         let Some((conn, direction)) = flow else { return };
@@ -285,6 +284,7 @@ impl Decoder {
         feed.may_be_copy = datagram.ip_id == 0;
         // A datagram is taken for RPC if all of its header makes sense, or if its endpoints have spoken RPC before.
         if !feed.knows_rpc() && !is_rpc(datagram.bytes) {
+            flow.loads[direction].data((NO_CONN, direction), &ends, datagram.len, t_ns, &mut self.loads);
             return Kind::Udp;
         }
         match feed.message(datagram.bytes, frame, t_ns) {
@@ -379,7 +379,7 @@ impl Decoder {
         let is_closed = sent.is_closed();
         if segment.len > 0 {
             sent.data(segment.len);
-            flow.loads[direction].data(feed.flow.conn, direction, segment.len, t_ns, &mut self.loads);
+            flow.loads[direction].data((feed.flow.conn, direction), ends, segment.len, t_ns, &mut self.loads);
             feed.acked = other.started.then_some(other.acked as u32);
             let novelty = own.segment(segment, self.number, t_ns, &mut feed);
             feed.acked = None;
@@ -535,7 +535,11 @@ impl Decoder {
         self.end_talk(number);
         let flow = &mut self.flows.list[number];
         for direction in 0..2 {
-            std::mem::take(&mut flow.loads[direction]).end(flow.shared.conn, direction, &mut self.loads);
+            std::mem::take(&mut flow.loads[direction]).end(
+                (flow.shared.conn, direction),
+                &flow.ends(direction),
+                &mut self.loads,
+            );
             let mut feed = Feed::new(&mut self.pairing, &mut self.tally, &mut flow.shared, &self.ranks, direction);
             let mut stream = std::mem::take(&mut flow.streams[direction]);
             let (range, acked) = (stream.range(), stream.acked_bytes());
@@ -609,7 +613,11 @@ impl Decoder {
                 if conn == NO_CONN {
                     continue;
                 }
-                std::mem::take(&mut flow.loads[direction]).end(conn, direction, &mut self.loads);
+                std::mem::take(&mut flow.loads[direction]).end(
+                    (conn, direction),
+                    &flow.ends(direction),
+                    &mut self.loads,
+                );
                 if flow.traffic[direction].packets > 0 {
                     let stream = &flow.streams[direction];
                     self.finished.push(Finished {

@@ -72,6 +72,12 @@ impl Flow {
         }
     }
 
+    /// From whom to whom in a direction.
+    pub fn ends(&self, direction: usize) -> Ends {
+        let Ends { src, dst, sport, dport } = self.first;
+        if direction == 0 { self.first } else { Ends { src: dst, dst: src, sport: dport, dport: sport } }
+    }
+
     /// What its ends wait for now.
     pub fn open_waits(&self) -> Vec<Wait> {
         let heard_ns = |other: &Traffic| (other.packets > 0).then_some(other.last_ns);

@@ -1,5 +1,8 @@
-//! Payload of data packets in, its bytes by stretch of time out (`nfslat.model.details.Loads`).
+//! Payload of data packets in, its bytes by stretch of time out (`nfslat.model.details.Loads`, `Others`).
 
+use hashbrown::HashMap;
+
+use crate::link::{Addr, Ends};
 use crate::place::NO_CONN;
 use crate::table::table;
 
@@ -10,6 +13,9 @@ const MOST_ROWS: usize = if cfg!(test) { 64 } else { 1 << 20 };
 /// Where even such stretches do not help there are more directions than rows: what comes then is only counted.
 const LONGEST_NS: i64 = 1 << 61;
 
+/// Streams without RPC that have a number; those that come later are not followed.
+const MOST_STREAMS: usize = if cfg!(test) { 8 } else { 4096 };
+
 /// Of one direction: the stretch that its last data packet is in, and the bytes in it so far.
 #[derive(Default)]
 pub struct Load {
@@ -19,29 +25,94 @@ pub struct Load {
 }
 
 impl Load {
-    /// A packet with data. What came before the connection showed RPC counts if it is in the same stretch as that.
+    /// A packet with data, from `ends.src`. What came in the stretch in which the connection first shows RPC is RPC's.
     #[inline]
-    pub fn data(&mut self, conn: u32, direction: usize, len: u32, t_ns: i64, loads: &mut Loads) {
+    pub fn data(&mut self, (conn, direction): (u32, usize), ends: &Ends, len: u32, t_ns: i64, all: &mut AllLoads) {
         if t_ns.wrapping_sub(self.begin_ns) as u64 >= self.stretch_ns as u64 {
-            self.turn(conn, direction, t_ns, loads);
+            self.turn((conn, direction), ends, t_ns, all);
         }
         self.bytes += u64::from(len);
     }
 
     #[cold]
-    fn turn(&mut self, conn: u32, direction: usize, t_ns: i64, loads: &mut Loads) {
-        self.end(conn, direction, loads);
-        self.stretch_ns = loads.stretch_ns;
+    fn turn(&mut self, (conn, direction): (u32, usize), ends: &Ends, t_ns: i64, all: &mut AllLoads) {
+        self.end((conn, direction), ends, all);
+        self.stretch_ns = if conn == NO_CONN { &all.others } else { &all.of_rpc }.stretch_ns;
         self.begin_ns = t_ns - t_ns.rem_euclid(self.stretch_ns);
     }
 
     /// No more data.
-    pub fn end(&mut self, conn: u32, direction: usize, loads: &mut Loads) {
+    pub fn end(&mut self, (conn, direction): (u32, usize), ends: &Ends, all: &mut AllLoads) {
         let bytes = std::mem::take(&mut self.bytes);
-        if bytes > 0 && conn != NO_CONN {
-            loads.push(Row { begin_ns: self.begin_ns, conn, direction: direction as u8, bytes });
+        if bytes == 0 {
+            return;
+        }
+        let row = Row { begin_ns: self.begin_ns, conn, direction: direction as u8, bytes };
+        if conn != NO_CONN {
+            all.of_rpc.push(row);
+        } else if let Some(stream) = all.stream(ends) {
+            all.others.push(Row { conn: stream, direction: 0, ..row });
         }
     }
+}
+
+/// Those of connections with RPC, and those of all other streams that the capture holds.
+#[derive(Default)]
+pub struct AllLoads {
+    pub of_rpc: Loads,
+    /// Each direction is a stream of its own, whose number stands in place of a connection's.
+    others: Loads,
+    /// Who sends to whom, by the streams' numbers.
+    streams: Vec<Ends>,
+    numbers: HashMap<(Addr, Addr, u16, u16), u32>,
+}
+
+impl AllLoads {
+    /// The number of what these ends send; None where there are too many.
+    fn stream(&mut self, ends: &Ends) -> Option<u32> {
+        let key = (ends.src, ends.dst, ends.sport, ends.dport);
+        if let Some(number) = self.numbers.get(&key) {
+            return Some(*number);
+        }
+        if self.streams.len() >= MOST_STREAMS {
+            return None;
+        }
+        let number = self.streams.len() as u32;
+        self.streams.push(*ends);
+        self.numbers.insert(key, number);
+        Some(number)
+    }
+
+    /// What another one has of other streams, which this one may not have: each packet went to one of them.
+    pub fn fold(&mut self, more: &AllLoads) {
+        for row in &more.others.rows {
+            if let Some(stream) = self.stream(&more.streams[row.conn as usize]) {
+                self.others.push(Row { conn: stream, ..*row });
+            }
+        }
+    }
+
+    pub fn close(&mut self) {
+        self.of_rpc.close();
+        self.others.close();
+    }
+
+    /// The rows of other streams, which leave; the streams stay as they are numbered.
+    pub fn take_others(&mut self) -> Others {
+        let LoadColumns { conn, begin_ns, bytes, .. } = self.others.take_columns();
+        Others {
+            columns: OtherColumns { stream: conn, begin_ns, bytes },
+            streams: self.streams.clone(),
+            stretch_ns: self.others.stretch_ns,
+        }
+    }
+}
+
+/// `nfslat.model.details.Others`.
+pub struct Others {
+    pub columns: OtherColumns,
+    pub streams: Vec<Ends>,
+    pub stretch_ns: i64,
 }
 
 #[derive(Clone, Copy)]
@@ -63,6 +134,15 @@ table! {
     pub struct LoadColumns of LoadRow {
         conn: i32,
         direction: i8,
+        begin_ns: i64,
+        bytes: i64,
+    }
+}
+
+table! {
+    /// `nfslat.model.details.Others`.
+    pub struct OtherColumns of OtherRow {
+        stream: i32,
         begin_ns: i64,
         bytes: i64,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 PARTS = ["call_send", "call_net", "server", "reply_send", "reply_net"]
 NETWORK = "network"  # both ways together, where the clocks do not tell them apart
@@ -21,6 +22,33 @@ class Summary:
     p95: float  # 95th percentile, ms
     p99: float  # 99th percentile, ms
     max: float  # longest, ms
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupFigures:
+    """What is told of every group of ops, whatever they are grouped by; `GROUP_FIGURES` has the words for each."""
+
+    queue_ms: float | None = None  # mean wait for a server thread, of server_ms; None where the packets do not tell
+
+
+class GroupFigure(NamedTuple):
+    """A figure of `GroupFigures`: how the reports and the metrics name it."""
+
+    name: str  # its field
+    head: str  # of its column
+    unit: str  # "ms", or "" for a number
+    says: str
+    stands_apart: bool = False  # tables of operations and of live have a place for it already
+
+
+GROUP_FIGURES = (
+    GroupFigure("queue_ms", "queue", "ms", "Mean wait for a thread of the server, of the server's time.", True),
+)
+
+
+def figures_of(group: object) -> dict[str, Any]:
+    """The fields of `GroupFigures`, of anything that has properties of these names."""
+    return {figure.name: getattr(group, figure.name) for figure in GROUP_FIGURES}
 
 
 def matters(seen_ms: float, bounds_ms: tuple[float, float], share_of_time: tuple[float, float]) -> bool:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from nfslat.answer.contract import BothSides, Count, Must, Positive, Share
 
-Held = Annotated[str, Must(enum=["nothing", "likely slots", "workers", "slots or workers", "cannot tell"])]
+Held = Annotated[str, Must(enum=["nothing", "slots", "likely slots", "workers", "slots or workers", "cannot tell"])]
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,23 @@ from typing import Any
 
 # ensure_ascii stays on: a path whose bytes are not UTF-8 could not be written otherwise.
 _ENCODE = json.JSONEncoder(allow_nan=False).encode
+_QUOTED = json.encoder.encode_basestring_ascii
 _AS_THEY_ARE = {str, int, float, bool, type(None)}
 
 
 def text(value: Any, indent: str = "\n") -> str:
     """Plain `value` as JSON, indented; a list of numbers is one line, for some are long."""
     kind = type(value)
-    # Most of a report are numbers, for each of which the encoder would begin anew.
+    # Most of a report are numbers and strings, for each of which the encoder would begin anew.
     if kind is int or (kind is float and math.isfinite(value)):
         return repr(value)
+    if kind is str:
+        return _QUOTED(value)
+    if value is None:
+        return "null"
     deeper = indent + "  "
     if isinstance(value, dict) and value:
-        items = [f"{_ENCODE(key)}: {text(item, deeper)}" for key, item in value.items()]
+        items = [f"{_QUOTED(key)}: {text(item, deeper)}" for key, item in value.items()]
         return "{" + deeper + f",{deeper}".join(items) + indent + "}"
     if isinstance(value, list) and any(isinstance(item, dict | list | str) for item in value):
         return "[" + deeper + f",{deeper}".join([text(item, deeper) for item in value]) + indent + "]"

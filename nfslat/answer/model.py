@@ -28,7 +28,7 @@ from nfslat.answer.contract import (
     Time,
     VerdictOutcome,
 )
-from nfslat.answer.figures import PARTS
+from nfslat.answer.figures import PARTS, GroupFigures
 from nfslat.answer.figures import Summary as Summary
 from nfslat.answer.inflight import CapInFlight as CapInFlight
 from nfslat.answer.inflight import ClientInFlight as ClientInFlight
@@ -176,7 +176,7 @@ class PartSummaries:
 
 
 @dataclass(frozen=True)
-class MatchedRow:
+class MatchedRow(GroupFigures):
     """Ops of one kind that are in both captures."""
 
     program: str  # RPC program: NFS, MOUNT, NLM ...
@@ -188,7 +188,6 @@ class MatchedRow:
     network_ms: Summary
     negative_network: Count  # ops whose server SRT exceeds their client SRT
     parts_ms: Parts
-    queue_ms: float | None = None  # of server_ms, the mean wait for a thread, ms; None where the packets do not tell
 
 
 @dataclass(frozen=True)
@@ -334,6 +333,7 @@ class Unanswered:
     xid: Count
     frame: Positive  # of its first packet
     acked: bool  # the server's TCP acknowledged them all
+    holed: bool  # later data of the server came, and what is in front of them never did: so replies are lost
     arrived: Count | None  # of the calls, those that the server's capture shows; None: there is none of that time
     replied: Count | None  # of the calls, those to which the server's capture shows a reply
     answered: Count  # other calls that the server answered meanwhile

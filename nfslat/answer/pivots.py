@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from nfslat.answer.contract import Count, Must, NotNegative
-from nfslat.answer.figures import Summary
+from nfslat.answer.figures import GroupFigures, Summary
 
 
 @dataclass(frozen=True)
-class PivotRow:
+class PivotRow(GroupFigures):
     """Matched ops of one group."""
 
     key: str  # "READ 64K", "10.0.0.1", "/export/db/a.dbf", "fh 0x1a2b3c4d" (a file without a name), "not known" ...
@@ -24,7 +24,6 @@ class PivotRow:
     client_ms: Summary | None  # None without ops: a second in which none was called
     server_ms: Summary | None  # SRT at the server; None without ops
     network_ms: Summary | None  # the difference of the two, op by op; None without ops
-    queue_ms: float | None  # mean wait for a server thread; None where the packets do not tell
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Pivot:
 
 
 @dataclass(frozen=True)
-class IntervalRow:
+class IntervalRow(GroupFigures):
     """Matched ops of one operation (or "all") whose calls were sent in one interval, in the manner of nfsiostat.
 
     Rates are over the whole interval, also over the last one, which ends behind the last call.
@@ -60,7 +59,6 @@ class IntervalRow:
     client_p99_ms: float | None  # its 99th percentile
     server_ms: float | None  # mean SRT at the server
     network_ms: float | None  # mean of the differences
-    queue_ms: float | None  # mean wait for a server thread; None also where the packets do not tell
 
 
 @dataclass(frozen=True)

@@ -55,16 +55,18 @@ def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, wi
         name_encoding=options.name_encoding,
     )
     with api.opened(inputs(options), wanted, quiet=options.quiet) as (found, tools):
-        rows = show.chosen(found, options.xid, options.slowest)
+        rows, calls = show.asked(found, options.xid, options.slowest, tools)
         if json_out is not None:
             from nfslat.packets.shown import shown  # noqa: PLC0415
 
             tool = Tool(__version__, found.engine, shlex.join(["nfslat", *sys.argv[1:]]), found.srt)
-            shown(found, rows, tools, tool, name_encoding=wanted.name_encoding).write_json(json_out)
+            answer = shown(found, rows, tools, tool, calls=calls, name_encoding=wanted.name_encoding)
+            answer.write_json(json_out)
         if is_standard(options.json):
             return 0
         charset = getattr(out, "encoding", None) or "ascii"
-        for text in show.render(found, rows, tools, width=width, name_encoding=wanted.name_encoding, charset=charset):
+        encoding = wanted.name_encoding
+        for text in show.render(found, rows, tools, calls=calls, width=width, name_encoding=encoding, charset=charset):
             out.write(text)
         out.flush()
     return 0

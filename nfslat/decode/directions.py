@@ -25,7 +25,7 @@ import numpy as np
 
 from nfslat.model.blocks import filled
 from nfslat.model.decoded import Decoded, Directions
-from nfslat.model.details import Awaits, Cut, Details, Hangs, Loads, Pauses, TcpEvent, Went
+from nfslat.model.details import Awaits, Cut, Details, Hangs, Loads, Others, Pauses, TcpEvent, Went
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I8, I32, I64, Bool, Connection, Ops
 from nfslat.select import is_reverse
@@ -238,6 +238,7 @@ def _details_on_one_clock(decoded: Decoded, found: Directions, replies_way: Bool
             until_ns=of_messages(blocked.until_ns, blocked.op, blocked.is_reply),
         ),
         loads=_loads_on_one_clock(details.loads, amended, replies_way),
+        others=Others.empty(),  # of which no reply says whose clock it has
         unread=dataclasses.replace(
             unread,
             begin_ns=amended(unread.begin_ns, replies_way[unread.conn, unread.direction]),

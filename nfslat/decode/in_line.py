@@ -13,12 +13,18 @@ import numpy.typing as npt
 from nfslat.decode import merge, merge_tables
 from nfslat.decode.merge_tables import LEADS, Listed, Merger, TableT, dropped, items_of, led
 from nfslat.model.decoded import Decoded
-from nfslat.model.details import Details, Loads, Met, Pauses, Tcp, TcpEvents, Unread
+from nfslat.model.details import Details, Loads, Met, Others, Pauses, Tcp, TcpEvents, Unread
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, Table
 
 # When it was, of what TCP did.
-_TIMES: dict[type[Table], str] = {TcpEvents: "t_ns", Pauses: "end_ns", Loads: "begin_ns", Unread: "begin_ns"}
+_TIMES: dict[type[Table], str] = {
+    TcpEvents: "t_ns",
+    Pauses: "end_ns",
+    Loads: "begin_ns",
+    Others: "begin_ns",
+    Unread: "begin_ns",
+}
 # What a window has of all packets so far.
 _SO_FAR = ("lost_ranges", "lost_bytes", "tls_connections", "busiest_second_packets", "largest_backward_ns")
 

@@ -27,6 +27,7 @@ from nfslat.model.details import (
     Loads,
     Met,
     Names,
+    Others,
     Pauses,
     Replies,
     Resent,
@@ -211,6 +212,7 @@ class Merger:
             "pauses": self._joined(Pauses, lambda part: part.details.pauses),
             "blocked": self._joined(Blocked, lambda part: part.details.blocked),
             "loads": self._loads(),
+            "others": self._others(),
             "unread": self._joined(Unread, lambda part: part.details.unread),
             "hangs": self._joined(Hangs, lambda part: part.details.hangs),
             "replies": self._replies(),
@@ -264,12 +266,29 @@ class Merger:
         if min(stretches) == max(stretches):
             return loads
         begin_ns = loads.begin_ns - loads.begin_ns % loads.stretch_ns
-        order = _order([begin_ns, loads.conn, loads.direction])
-        keys = np.stack([begin_ns[order], loads.conn[order], loads.direction[order]])
-        begins = np.flatnonzero(np.any(np.diff(keys, axis=1, prepend=NULL), axis=0))
+        order, begins = _runs([begin_ns, loads.conn, loads.direction])
         rows = dataclasses.replace(loads, begin_ns=begin_ns).take(order[begins])
         return dataclasses.replace(
             rows, bytes=np.add.reduceat(loads.bytes[order], begins) if len(begins) else rows.bytes
+        )
+
+    def _others(self) -> Others:
+        """Streams by who sends to whom, in the longest stretches of any part."""
+        parts = [part.details.others for part in self.parts]
+        number = {stream: None for part in parts for stream in part.streams}
+        number_of = {stream: at for at, stream in enumerate(number)}
+        rows = [np.array([number_of[stream] for stream in part.streams], dtype=np.int32) for part in parts]
+        stretch_ns = max(part.stretch_ns for part in parts)
+        begin_ns = np.concatenate([part.begin_ns - part.begin_ns % stretch_ns for part in parts])
+        stream = np.concatenate([row[part.stream] for row, part in zip(rows, parts, strict=True)])
+        order, begins = _runs([begin_ns, stream])
+        sent = np.concatenate([part.bytes for part in parts])[order]
+        return Others(
+            stream=stream[order[begins]],
+            begin_ns=begin_ns[order[begins]],
+            bytes=np.add.reduceat(sent, begins) if len(begins) else sent,
+            streams=tuple(number),
+            stretch_ns=stretch_ns,
         )
 
     def _replies(self) -> Replies:
@@ -329,6 +348,13 @@ def _step_between(count: npt.NDArray[Any]) -> float:
 def _order(keys: Sequence[npt.NDArray[Any]]) -> I64:
     """Rows by the first of `keys`, then by the next; else as they are."""
     return np.lexsort(list(reversed(keys))).astype(np.int64)
+
+
+def _runs(keys: Sequence[npt.NDArray[Any]]) -> tuple[I64, I64]:
+    """Rows in the order of `keys`, and which of them are the first with theirs."""
+    order = _order(keys)
+    ordered = np.stack([key[order] for key in keys])
+    return order, np.flatnonzero(np.any(np.diff(ordered, axis=1, prepend=NULL), axis=0))
 
 
 def led(column: npt.NDArray[Any], new_row: I64) -> npt.NDArray[Any]:

@@ -28,7 +28,7 @@ from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NULL, op_name, program_name, version_name
 from nfslat.model.segments import Talks, Wanted
 
-SCHEMA = "nfslat.side/3"
+SCHEMA = "nfslat.side/4"
 _KEY = "nfslat"
 _STORED = " (stored)"  # behind the name of the engine that decoded the capture
 _ROW_GROUP = 1 << 17  # rows

@@ -23,6 +23,7 @@ class WaitingCalls(NamedTuple):
     last_sent_ns: I64  # by RPC
     sends: I64
     acked: Bool  # by the TCP of the server
+    holed: Bool  # later data of the server came, and what is in front of them never did
     until_ns: int
 
     @property
@@ -32,23 +33,24 @@ class WaitingCalls(NamedTuple):
 
     def take(self, mask: Bool) -> WaitingCalls:
         """The calls that `mask` says."""
-        row, since_ns, last_sent_ns, sends, acked, until_ns = self
-        return WaitingCalls(row[mask], since_ns[mask], last_sent_ns[mask], sends[mask], acked[mask], until_ns)
+        row, since_ns, last_sent_ns, sends, acked, holed, until_ns = self
+        numbers = row[mask], since_ns[mask], last_sent_ns[mask], sends[mask]
+        return WaitingCalls(*numbers, acked[mask], holed[mask], until_ns)
 
 
-def waiting_calls(decoded: Decoded, until_ns: int) -> WaitingCalls:
-    """Calls that were sent `LEAST_WAIT_NS` or longer before the capture ended, in either direction.
+def waiting_calls(decoded: Decoded, until_ns: int, least_ns: int = LEAST_WAIT_NS) -> WaitingCalls:
+    """Calls that were sent `least_ns` or longer before the capture ended, in either direction.
 
-    A call whose reply the capture may just lack is left out: behind a hole, a message that cannot be read, or a reply
-    to no call; on a connection of which one direction alone was captured; by UDP, where it was not sent again, or a
-    part of the reply came. So is a call that its client gave up: one that was not sent again on the connection that
-    came next.
+    A call whose reply the capture may just lack is left out: behind a hole that the client filled, a message that
+    cannot be read, or a reply to no call; on a connection of which one direction alone was captured; by UDP, where it
+    was not sent again, or a part of the reply came. So is a call that its client gave up: one that was not sent again
+    on the connection that came next.
     """
     loose = decoded.loose
-    is_open = (loose.state == State.NO_REPLY) & (loose.is_reply == 0) & (loose.first_ns <= until_ns - LEAST_WAIT_NS)
+    is_open = (loose.state == State.NO_REPLY) & (loose.is_reply == 0) & (loose.first_ns <= until_ns - least_ns)
     rows = np.flatnonzero(is_open)
     sends, last_ns = _sent_again(decoded, rows)
-    keep, acked = np.zeros(len(rows), dtype=np.bool_), np.zeros(len(rows), dtype=np.bool_)
+    keep, acked, holed = np.zeros((3, len(rows)), dtype=np.bool_)
     for way in np.unique(loose.conn[rows].astype(np.int64) * 2 + loose.direction[rows]).tolist():
         conn, direction = way >> 1, way & 1
         at = np.flatnonzero((loose.conn[rows] == conn) & (loose.direction[rows] == direction))
@@ -58,14 +60,32 @@ def waiting_calls(decoded: Decoded, until_ns: int) -> WaitingCalls:
         began_ns, is_acked = _last_life(decoded.details.tcp, conn, direction)
         unread = decoded.details.unread
         of_replies = (unread.conn == conn) & (unread.direction == 1 - direction)
+        never_came = _behind_a_hole(decoded, conn, 1 - direction, np.flatnonzero(of_replies))
+        of_replies[never_came] = False
         without_call = (loose.state == State.NO_CALL) & (loose.conn == conn) & (loose.direction == 1 - direction)
         unread_ns = max(
             int(unread.end_ns[of_replies].max(initial=NULL)), int(loose.first_ns[without_call].max(initial=NULL))
         )
         keep[at] = (last_ns[at] >= began_ns) & (loose.first_ns[rows[at]] > unread_ns) if began_ns is not None else False
-        acked[at] = is_acked
-    every = WaitingCalls(rows, loose.first_ns[rows], last_ns, sends, acked, until_ns)
+        acked[at], holed[at] = is_acked, len(never_came) > 0
+    every = WaitingCalls(rows, loose.first_ns[rows], last_ns, sends, acked, holed, until_ns)
     return every.take(keep)
+
+
+def _behind_a_hole(decoded: Decoded, conn: int, direction: int, rows: I64) -> I64:
+    """Of the rows of `Details.unread` of one direction the last stretch, where its receiver acknowledged nothing of
+    it to the end: it has these bytes no more than the capture."""
+    tcp, unread = decoded.details.tcp, decoded.details.unread
+    of_it = np.flatnonzero((tcp.conn == conn) & (tcp.direction == direction))
+    if not len(rows) or not len(of_it):
+        return rows[:0]
+    last = of_it[tcp.reconnect[of_it].argmax()]
+    stretch = rows[np.flatnonzero(unread.begins[rows] == 1)[-1] :]
+    is_last = int(unread.begin_ns[stretch[0]]) >= int(tcp.first_ns[last])
+    missing = int(tcp.seq_span[last] - tcp.acked_span[last])
+    return (
+        stretch if is_last and tcp.acked_span[last] >= 0 and missing >= int(unread.bytes[stretch].sum()) else rows[:0]
+    )
 
 
 def _has_pieces(decoded: Decoded, conn: int, replies: int, rows: I64) -> Bool:

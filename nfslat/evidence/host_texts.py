@@ -91,6 +91,7 @@ HOST_TEXTS = (
     HostText("addresses", None, lambda text, *_: {"addresses": host.addresses(text)}),
     HostText("connections", None, _connections),
     HostText("diskstats", None, lambda text, *_: {"kernel": kernel_counters.disks(text)}),
+    HostText("/proc/net/snmp", None, lambda text, *_: {"kernel": kernel_counters.segments(text)}),
     HostText("/proc/stat", None, lambda text, *_: {"kernel": kernel_counters.ticks(text)}),
     HostText("vmstat", None, lambda text, *_: {"kernel": kernel_counters.pages(text)}),
     HostText("/proc/pressure/cpu", None, lambda text, *_: {"kernel": kernel_counters.pressure("cpu", text)}),

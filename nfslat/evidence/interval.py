@@ -52,16 +52,16 @@ def difference(before: Snapshot, after: Snapshot) -> Interval:
 
 def _of_kernel(
     before: Snapshot, after: Snapshot, seconds: float | None
-) -> tuple[Span | None, HostLoad | None, tuple[Disk, ...]]:
-    """When it was, how busy the host was, and its disks; nothing where the time is not known."""
+) -> tuple[Span | None, HostLoad | None, float | None, tuple[Disk, ...]]:
+    """When it was, how busy the host was, what it sent again, and its disks; nothing where the time is not known."""
     first, last = _instant(before.taken), _instant(after.taken)
     if not seconds or first is None or last is None or first >= last:
-        return None, None, ()
+        return None, None, None, ()
     grown = kernel_counters.growth(before.kernel, after.kernel)
     begin, end = (one.astimezone(UTC).replace(tzinfo=None) for one in (first, last))
     span = Span(begin, end, zone_min=0)
     load = kernel_counters.load_of(grown, seconds, after.cpus, f"{before.name} and {after.name}")
-    return span, load, kernel_counters.disks_of(grown)
+    return span, load, kernel_counters.resent_share(grown), kernel_counters.disks_of(grown)
 
 
 def without_resent(mount: Mount, source: str) -> tuple[list[Latency], list[str]]:

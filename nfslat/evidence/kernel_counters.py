@@ -2,7 +2,7 @@
 
 Sources: Documentation/admin-guide/iostats.rst (/proc/diskstats: requests, sectors of 512 bytes, ms), proc_stat(5)
 (/proc/stat: ticks of all processors), Documentation/accounting/psi.rst (/proc/pressure: µs in which some task waited),
-mm/vmstat.c (/proc/vmstat: pgmajfault). All count since the boot.
+mm/vmstat.c (/proc/vmstat: pgmajfault), RFC 4022 (/proc/net/snmp: segments of TCP). All count since the boot.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from nfslat.evidence.records import Disk, HostLoad
 
 _FIELDS = 11  # of /proc/diskstats behind the name, in each kernel since 2.6
 _FEW = 10  # requests that no mean stands on
+_FEW_SEGMENTS = 1000  # of which not one is lost of a path that loses two in a thousand, one time of seven
 _TICKS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _DIGITS = re.compile(r"\d{1,18}$", re.ASCII)
 
@@ -45,6 +46,19 @@ def pressure(what: str, text: str) -> dict[str, int]:
     """``psi.cpu``: µs."""
     found = re.search(r"^some .{0,80}\btotal=(\d{1,18})$", text, re.MULTILINE)
     return {f"psi.{what}": int(found[1])} if found else {}
+
+
+def segments(text: str) -> dict[str, int]:
+    """``tcp.OutSegs``, ``tcp.RetransSegs`` and so on: a line of names, and one of figures."""
+    rows = [line.split()[1:] for line in text.split("\n") if line.startswith("Tcp:")]
+    told = zip(*rows[:2], strict=False) if len(rows) > 1 else ()
+    return {f"tcp.{name}": int(figure) for name, figure in told if _DIGITS.match(figure)}
+
+
+def resent_share(grown: Mapping[str, int]) -> float | None:
+    """Of the segments that a host sent, those that it had sent before (OutSegs has none of these); None of few."""
+    sent, again = grown.get("tcp.OutSegs", 0), grown.get("tcp.RetransSegs")
+    return None if again is None or sent < _FEW_SEGMENTS else again / (sent + again)
 
 
 def growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:

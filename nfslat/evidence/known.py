@@ -77,6 +77,7 @@ class Known:
     threads: int | None = None  # of the server
     slots: int | None = None  # of the client, each connection
     woken_share: float | None = None  # of the server's queued sockets, those that found an idle thread (pool_stats)
+    resent_share: float | None = None  # of the segments that hosts sent, those that they count as sent again
     traced: Traced | None = None
     database: Database | None = None
     calls: tuple[CallMeans, ...] = ()  # of the application, joined with ops

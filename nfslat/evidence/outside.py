@@ -170,6 +170,9 @@ def _with_hosts(outside: Outside, server_host: _Host, client_host: _Host) -> Out
     if of_client is not None:
         notes += of_client.notes
         sources += _by_mount(of_client.latencies)
+    again = [one.resent_share for one in dict(intervals).values() if one.resent_share is not None]
+    if len(again) == len(told):  # of one host: in one direction alone
+        known = dataclasses.replace(known, resent_share=max(again))
     return dataclasses.replace(
         outside, given=known, sources=tuple(sources), intervals=intervals, unused=tuple(unused), notes=tuple(notes)
     )

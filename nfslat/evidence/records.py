@@ -274,5 +274,6 @@ class Interval:
     pools: tuple[Pool, ...] = ()  # counters are the growth
     span: Span | None = None  # between the two; None: not told
     load: HostLoad | None = None
+    resent_share: float | None = None  # of the segments that the host sent, those that it had sent before
     disks: tuple[Disk, ...] = ()
     notes: tuple[str, ...] = ()  # what a reader of the figures has to know

@@ -180,7 +180,11 @@ class Pseudonyms:
         flying = flying._replace(load=load, mounts=mounts, sessions=sessions)
         if charges is not None:
             plateaus = tuple(
-                one._replace(client=self.address(one.client), server=self.address(one.server))
+                one._replace(
+                    client=self.address(one.client),
+                    server=self.address(one.server),
+                    sharers=tuple(each._replace(name=self.texts(each.name)) for each in one.sharers),
+                )
                 for one in charges.plateaus
             )
             charges = dataclasses.replace(charges, parts=parts, plateaus=plateaus)
@@ -290,6 +294,13 @@ class Pseudonyms:
             details,
             names=dataclasses.replace(details.names, names=names),
             files=dataclasses.replace(none, names=(), handles=()),
+            others=dataclasses.replace(
+                details.others,
+                streams=tuple(
+                    one._replace(sender=self.address(one.sender), receiver=self.address(one.receiver))
+                    for one in details.others.streams
+                ),
+            ),
             slots=dataclasses.replace(details.slots, sessions=tuple(map(self.session, details.slots.sessions))),
             sessions=tuple(dataclasses.replace(one, session=self.session(one.session)) for one in details.sessions),
         )

@@ -77,13 +77,13 @@ def connecting_of(c: Analysis) -> Connecting:
     """Connections whose first SYN was not answered; none in a capture of the server alone, which shows the last one."""
     client, server = c.client.decoded, c.server.decoded
     if c.inferred is not None and c.inferred.near == "server":
-        return Connecting(*np.zeros((4, 0), dtype=np.int64))
+        return Connecting(*np.zeros((5, 0), dtype=np.int64))
     there = None
     if c.inferred is None:
         ahead_ns = c.clock.segments[-1].theta_ns if c.clock.fits else c.clock.rough_ns
         links = c.matching.links.server, c.matching.links.client
-        there = There(server.details.tcp, links, ahead_ns)
-    return connecting(client.details.tcp, ways_of_calls(client.ops, c.client.forward), there)
+        there = There(server.details.tcp, links, ahead_ns, server.last_ns)
+    return connecting(client.details.tcp, ways_of_calls(client.ops, c.client.forward), there, client.last_ns)
 
 
 def ways_of_calls(ops: Ops, calls: Bool) -> I64:

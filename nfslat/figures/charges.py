@@ -7,13 +7,14 @@ from collections import Counter
 import numpy as np
 
 from nfslat.answer.figures import UNEXPLAINED
-from nfslat.findings.facts import DelayedAcks, HostPauses, Rate, Stalls
+from nfslat.findings.facts import HOG, DelayedAcks, Hog, HostPauses, Rate, Stalls
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms, utc
 from nfslat.results import Analysis
 from nfslat.tally.stats import slowest
 from nfslat.wire.charges.analysis import Charged
 from nfslat.wire.charges.hosts import Pause
+from nfslat.wire.charges.rate import Plateau
 from nfslat.wire.stalls import timer_ms
 
 
@@ -33,10 +34,19 @@ def stalls_of(c: Analysis, rows: I64 | None) -> Stalls | None:
         slowest_ms=_slowest(c, charges),
         delayed_acks=_delayed_acks(charges),
         rates=tuple(
-            Rate(one.way, one.client, one.server, one.bytes_per_s * 8 / 1e6, one.share) for one in charges.plateaus
+            Rate(one.way, one.client, one.server, one.bytes_per_s * 8 / 1e6, one.share, _hog(one))
+            for one in charges.plateaus
         ),
         host_pauses=_host_pauses(charges),
     )
+
+
+def _hog(full: Plateau) -> Hog | None:
+    if not full.sharers:
+        return None
+    most = full.sharers[0]
+    share = min(most.bytes_per_s / full.bytes_per_s, 1.0)
+    return Hog(most.name, share) if share >= HOG else None
 
 
 def _slowest(c: Analysis, charges: Charged) -> dict[tuple[str, str], float]:

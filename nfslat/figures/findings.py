@@ -28,9 +28,22 @@ from nfslat.findings.coarse import bearable
 from nfslat.findings.connecting import connecting_findings
 from nfslat.findings.database import database_findings
 from nfslat.findings.diagnosis import Diagnosis
-from nfslat.findings.facts import UNSTABLE_WRITE, Connects, Facts, InPieces, InSeries, Reconnects, Resent, moved_ms
+from nfslat.findings.facts import (
+    HOG,
+    UNSTABLE_WRITE,
+    Connects,
+    Facts,
+    Hog,
+    InPieces,
+    InSeries,
+    Jitter,
+    Reconnects,
+    Resent,
+    Stalls,
+    moved_ms,
+)
 from nfslat.findings.failing import failing_findings
-from nfslat.findings.hanging import hang_findings
+from nfslat.findings.hanging import hang_findings, with_path
 from nfslat.findings.hosts import host_findings
 from nfslat.findings.inferred import no_surer
 from nfslat.findings.layers import Layers
@@ -49,12 +62,19 @@ from nfslat.model.units import to_ms, utc
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
 from nfslat.results import Analysis, Side
+from nfslat.tally.unanswered import unfinished_share
+from nfslat.wire.charges.places import place
 from nfslat.wire.connecting import Connecting, Fate, unheard_ns
 from nfslat.wire.reconnects import sent_on_a_new_connection
 from nfslat.wire.timeouts import timeouts
 
 _SAME = 1.1
 _NEARLY_ALL = 0.99
+
+
+_FEW_FREE, _MOSTLY_FREE = 100, 0.4  # messages of a direction that wait for nothing else: so many, and of all
+_JITTER_MS = 1.0  # in the middle: below, a host's own work looks alike
+_NEARLY_EACH = 0.3  # of the middle: of starved hosts (laboratory, 6 runs) it is below 0.1, of jitter 0.4 and more
 
 
 class Judged(NamedTuple):
@@ -132,7 +152,7 @@ def judge(
     elif c.ticks:
         explained = [cause for cause in explained if getattr(cause.evidence, "is_told", True)]
     gains = with_gains(c, facts, in_effect(c, known, facts, explained), explained)
-    found = ranked(gains, facts.mean.total_ms)
+    found = with_path(ranked(gains, facts.mean.total_ms), hangs)
     error_ms, ticks = 0.0, ticks_of(c)
     if c.inferred is not None:
         found = no_surer(found, c.inferred.near)
@@ -145,10 +165,14 @@ def judge(
         long_ms=facts.long_ms,
         idle=0.0 if c.coarse_ns else c.inflight.client.levels.idle_share,
         unheard=_unheard(c),
+        hogs=facts.hogs,
         ticks=ticks,
         unseen_explain=facts.unseen_ms is not None,
         unseen=facts.unseen if facts.unseen is not None and facts.unseen.matters else None,
         clock_fits=c.clock.fits,
+        impossible=0 if c.clock.steps else max(side.impossible_ops for side in c.measured.values()),
+        unfinished=unfinished_share(c),
+        hidden=0.0 if facts.unseen is None else facts.unseen.share_of_time[1],
         late=[name for name, own in c.own.items() if own.is_late],
         all_late=any(own.apart_ns for own in c.own.values()),
         inferred=None if c.inferred is None else c.inferred.side,
@@ -238,6 +262,8 @@ def _facts(
         mean=mean,
         unseen=unseen,
         stalls=stalls,
+        hogs=_hogs(c, stalls),
+        jitter=_jitter(c),
         parts=focus.parts_ms,
         slowest_parts=None if slowest is None else slowest.parts_ms,
         by_op=_of_server(c, by_op),
@@ -274,6 +300,8 @@ def _facts(
         version=max(by_op, key=lambda row: row.count).version,
         threads=None if _is_refuted(known.threads, inflight.server) else known.threads,
         woken_share=known.woken_share,
+        least_queue_ms=_least_queue_ms(c, known, inflight.server),
+        resent_share=known.resent_share,
         slots=known.slots,
         slot_wait_ms=known.mean_ms("slot_wait_ms", c, rows),
         database=known.database,
@@ -281,6 +309,54 @@ def _facts(
         server_host=known.server_host,
         client_host=known.client_host,
     )
+
+
+def _jitter(c: Analysis) -> dict[str, Jitter]:
+    """By part, of directions in which nearly every message that waits for nothing else takes long by itself.
+
+    A host that handles packets late does not do so with each of them: its quickest tenth comes as quickly as the path.
+    """
+    if c.charges is None or c.inferred is not None or c.coarse_ns or any(own.is_late for own in c.own.values()):
+        return {}
+    out = {}
+    for part, net_ns in c.charges.net_ns.items():
+        free = np.ones(len(net_ns), dtype=np.bool_)
+        free[c.charges.rare.row[c.charges.rare.place == place(part)]] = False
+        if np.count_nonzero(free) < max(_FEW_FREE, _MOSTLY_FREE * len(free)):
+            continue
+        beyond_ms = to_ms((net_ns - c.charges.half_trips_ns)[free])
+        low, median, high = np.quantile(beyond_ms, [0.1, 0.5, 0.9]).tolist()
+        if median >= _JITTER_MS and low >= _NEARLY_EACH * median:
+            out[part] = Jitter(low, median, high)
+    return out
+
+
+def _hogs(c: Analysis, stalls: Stalls | None) -> dict[str, Hog]:
+    """By layer: of the time in the server another client's calls, of a full path another stream's bytes."""
+    hogs = {"server": _hog_at_server(c)}
+    if stalls is not None and stalls.rates:
+        hogs["network"] = max(stalls.rates, key=lambda one: one.share).hog
+    return {layer: hog for layer, hog in hogs.items() if hog is not None}
+
+
+def _hog_at_server(c: Analysis) -> Hog | None:
+    """The client whose calls have most of the time in the server while the matched ops are there, beside others; of
+    one matched client another one."""
+    if c.inferred is not None and c.inferred.side == "server":
+        return None
+    ops, matched = c.server.ops, c.matched.server
+    callers = np.array([ends.source(way)[0] for ends in ops.connections for way in (0, 1)])
+    way = ops.conn.astype(np.int64) * 2 + ops.direction
+    begin_ns, end_ns = int(ops.t1[matched].min()), int(ops.t2[matched].max())
+    rows = np.flatnonzero(c.server.forward & (ops.t1 < end_ns) & (ops.t2 > begin_ns))
+    names, of_row = np.unique(callers[way[rows]], return_inverse=True)
+    if len(names) < 2:
+        return None
+    spent_ns = np.minimum(ops.t2[rows], end_ns) - np.maximum(ops.t1[rows], begin_ns)
+    shares = np.bincount(of_row, weights=spent_ns) / max(int(spent_ns.sum()), 1)
+    most = int(shares.argmax())
+    is_own = set(callers[way[matched]]) == {names[most]}
+    return None if is_own or shares[most] < HOG else Hog(str(names[most]), float(shares[most]))
 
 
 def _captured_within_ms(c: Analysis) -> float | None:
@@ -391,6 +467,18 @@ def _all_in_threads(server: model.ServerInFlight) -> bool:
     return not server.limited and server.threads_lower_bound >= server.max
 
 
+def _least_queue_ms(c: Analysis, known: Known, server: model.ServerInFlight) -> float | None:
+    """The mean of what calls wait for a thread at least: as many work at once as there are threads, and the others
+    wait, whoever they are, or their replies stand in a socket. None where the number is not known, or cannot be."""
+    levels = c.inflight.server.levels
+    if known.threads is None or _is_refuted(known.threads, server) or not levels.ops:
+        return None
+    above = np.maximum(np.arange(len(levels.time_ns)) - known.threads, 0)
+    in_socket_ns = None if c.charges is None else c.charges.in_socket_ns()
+    waits_ns = float(np.dot(levels.time_ns, above)) / levels.ops
+    return to_ms(max(waits_ns - (0.0 if in_socket_ns is None else float(in_socket_ns.mean())), 0.0))
+
+
 def _is_refuted(threads: int | None, server: model.ServerInFlight) -> bool:
     return threads is not None and threads < server.threads_lower_bound
 
@@ -435,7 +523,13 @@ def _connects(c: Analysis, opened: Connecting) -> Connects | None:
     total_ns = int((opened.until_ns - opened.since_ns).sum())
     span_ns = c.client.decoded.last_ns - c.client.decoded.first_ns
     share = total_ns / span_ns if 0 < total_ns <= span_ns else None
-    return Connects(len(opened.conn), to_ms(total_ns), Fate(int(np.bincount(opened.fate).argmax())), share)
+    return Connects(
+        len(opened.conn),
+        to_ms(total_ns),
+        Fate(int(np.bincount(opened.fate).argmax())),
+        share,
+        int(opened.is_open.sum()),
+    )
 
 
 def _reconnects(c: Analysis) -> Reconnects | None:

@@ -119,7 +119,7 @@ def _client(found: InFlight, ends: list[tuple[str, int]], *, brief: bool) -> mod
         slots_estimate=first.slots if first else None,
         at_limit_share=first.at_top_share if first else None,
         reply_clocked_share=sum(s * n for s, n in clocked) / sum(n for _, n in clocked) if clocked else None,
-        limited=first is not None and first.held is Held.SLOTS,
+        limited=first is not None and first.slots is not None,
         held=(first.held if first else Held.UNKNOWN).value,
         callers_in_line=first.taking_turns if first else None,
         mounts=[_mount(ends, mount) for mount in found.mounts],

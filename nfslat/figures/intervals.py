@@ -8,6 +8,7 @@ from collections import Counter
 
 import numpy as np
 
+from nfslat.answer.figures import figures_of
 from nfslat.answer.pivots import IntervalRow, Intervals
 from nfslat.errors import UsageError
 from nfslat.figures.matched import begins_ns
@@ -96,7 +97,7 @@ def _row(row: OpFigures | None, begin: str, begin_s: float, op: str, seconds: fl
         client_p99_ms=None if p99_ns is None else to_ms(p99_ns),
         server_ms=None if row is None else row.mean_ms(SERVER),
         network_ms=None if row is None else row.mean_ms(NETWORK),
-        queue_ms=None if row is None else row.queue_ms,
+        **({} if row is None else figures_of(row)),
     )
 
 

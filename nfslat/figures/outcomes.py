@@ -11,7 +11,7 @@ import numpy as np
 from nfslat.findings.facts import Failing, PutOff
 from nfslat.model.details import Names
 from nfslat.model.protocol import NULL32
-from nfslat.model.statuses import Says, status_name
+from nfslat.model.statuses import Says, rpc_status_name, status_name
 from nfslat.model.tables import I32, I64, U32, Ops
 from nfslat.model.units import to_ms, utc
 from nfslat.outcomes.counts import meanings, nfs_version, operation
@@ -70,17 +70,16 @@ _NAMES_SHOWN = 3
 def failing_of(ops: Ops, names: Names, rows: I32 | I64) -> list[Failing]:
     """By operation and status, the ops in `rows` that are answered with an error."""
     rows = np.asarray(rows, dtype=np.int64)
-    bad = rows[ops.status[rows] > 0]
+    bad = rows[(ops.status[rows] > 0) | (ops.accept[rows] > 0)]
     if not len(bad):
         return []
     of_op = np.array([operation(kind) for kind in ops.kinds])
     every = Counter(of_op[ops.kind[rows]].tolist())
     labels, versions = of_op[ops.kind[bad]], np.array([nfs_version(kind) for kind in ops.kinds])[ops.kind[bad]]
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for at, label, version, status in zip(
-        bad.tolist(), labels.tolist(), versions.tolist(), ops.status[bad].tolist(), strict=True
-    ):
-        groups[label, status_name(version, status)].append(at)
+    columns = labels, versions, ops.status[bad], ops.accept[bad]
+    for at, label, version, status, accept in zip(bad.tolist(), *(column.tolist() for column in columns), strict=True):
+        groups[label, status_name(version, status) if accept <= 0 else rpc_status_name(accept)].append(at)
     return [_failing(ops, names, key, every[key[0]], np.array(at)) for key, at in groups.items()]
 
 

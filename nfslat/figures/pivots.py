@@ -1,12 +1,15 @@
-"""An `Analysis` -> its matched ops grouped by what the user asks for (``--by``): a `Pivot`."""
+"""An `Analysis` -> its matched ops grouped by what the user asks for (``--by``): `PivotSums`, and a `Pivot` of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from nfslat.answer.figures import figures_of
 from nfslat.answer.pivots import Pivot, PivotRow
 from nfslat.errors import UsageError
 from nfslat.figures.matched import begins_ns
@@ -20,7 +23,7 @@ from nfslat.select import op_labels
 from nfslat.tally.columns import OpColumns
 from nfslat.tally.durations import CLIENT, NETWORK, SERVER, SIDES
 from nfslat.tally.keys import Grouping
-from nfslat.tally.ops import MOVED, TIMES, WAITS, OpSums
+from nfslat.tally.ops import MOVED, TIMES, WAITS, OpFigures, OpSums
 
 MOST_ROWS = 1000  # beyond them groups are put together
 NOT_KNOWN = "not known"
@@ -31,18 +34,66 @@ _SIZE_NAMES = (*(f"{size // _KIB}K" for size in _SIZES[:-1]), "1M", "more", NOT_
 # NFSv4.1 operations that need no SEQUENCE (RFC 8881 section 2.10.6.1, and 18.37, 18.50): NULL, BIND_CONN_TO_SESSION,
 # EXCHANGE_ID, CREATE_SESSION, DESTROY_SESSION, DESTROY_CLIENTID.
 _WITHOUT_SESSION = frozenset((0, 41, 42, 43, 44, 57))
+_NO_SIZE = len(DATA_OPS) * len(_SIZE_NAMES)  # behind the classes: the group of other operations
 _MAKERS = {column.name: column.make for column in COLUMNS}
+_MOST_KEPT = 8 * MOST_ROWS  # groups of several blocks, of which some 4 KB each
+_OTHERS = ("",)  # is no key of a group
+Groups = tuple[I32, Sequence[Hashable]]  # which group each matched op is in, and the key of each
 
 
-@dataclass(frozen=True)
-class _Groups:
-    """Which group each matched op is in; a group may be empty."""
+@dataclass(frozen=True, eq=False)
+class PivotSums:
+    """Matched ops in groups, which `sums` has by their keys; of two that are joined, `begin_ns` is that of the first.
 
-    of_op: I32
-    count: int
-    label: Callable[[int], str]
-    in_order: bool = False  # of their numbers; else those with most time of the client first
-    each_s: float | None = None  # how long each group lasts; None: as long as all matched ops
+    `others` are keys of groups that were put together, in one whose key is `_OTHERS`: those with least time where parts
+    that are joined have more than `_MOST_KEPT` groups.
+    """
+
+    by: str
+    begin_ns: int  # first call and last reply of all, client's clock
+    end_ns: int
+    sums: OpSums
+    others: frozenset[Hashable] = frozenset()
+
+    @classmethod
+    def of(cls, c: Analysis, by: str, paths: Paths | None = None, begin_ns: int | None = None) -> Self:
+        """A block that has matched ops, behind the first, which began at `begin_ns`; `paths` as of `pivot_of`."""
+        begin_ns = int(begins_ns(c).min()) if begin_ns is None else begin_ns
+        end_ns = filled(len(c.matched), np.int64, lambda at: c.client.ops.t3[c.matched.client[at]]).max()
+        of_op, keys = _GROUPINGS[by].group(c, paths, begin_ns)
+        what = (TIMES, WAITS, MOVED)
+        return cls(by, begin_ns, int(end_ns), OpSums.of(OpColumns.of(c), Grouping(of_op, keys), what, SIDES))
+
+    def __add__(self, later: Self) -> Self:
+        """This one, and a later block's."""
+        sums, others = (self.sums + later.sums).bounded(), self.others | later.others
+        if len(sums.labels) > _MOST_KEPT:
+            kept = set(_most_time(sums, _MOST_KEPT // 2))
+            others |= {key for key in sums.labels if key not in kept and key != _OTHERS}
+            sums = sums.by(lambda key: key if key in kept else _OTHERS)
+        return type(self)(self.by, self.begin_ns, max(self.end_ns, later.end_ns), sums, others)
+
+    def pivot(self) -> Pivot:
+        """A row for each of up to `MOST_ROWS` groups, and one for all others together."""
+        in_order = _GROUPINGS[self.by].in_order
+        keys: list[Any] = [key for key in self.sums.labels if key != _OTHERS]
+        there = len(keys) + len(self.others.difference(keys))
+        if self.by == "second" and not self.others and max(keys) < MOST_ROWS:
+            keys = list(range(max(keys) + 1))
+            there = len(keys)
+        if there > MOST_ROWS:
+            keys = _most_time(self.sums, MOST_ROWS)
+        elif not in_order:
+            keys = _most_time(self.sums, len(keys))
+        keys = sorted(keys) if in_order else keys
+        names, count = _GROUPINGS[self.by].names(keys, self.sums.labels, self.begin_ns), there - len(keys)
+        places = {key: at for at, key in enumerate([*keys, *([_OTHERS] if count else [])])}
+        rows = self.sums.placed(places, lambda key: key if key in places else _OTHERS).rows()
+        each_s = 1.0 if self.by == "second" else None
+        lasts_s = to_s(self.end_ns - self.begin_ns)
+        made = [_row(row, name, each_s or lasts_s) for row, name in zip(rows, names, strict=False)]
+        others = _row(rows[-1], f"{count:,} others", each_s * count if each_s else lasts_s) if count else None
+        return Pivot(self.by, there, made, others)
 
 
 def pivot_of(c: Analysis, by: str, paths: Paths | None = None) -> Pivot:
@@ -51,14 +102,14 @@ def pivot_of(c: Analysis, by: str, paths: Paths | None = None) -> Pivot:
     Up to ``MOST_ROWS`` groups have a row, those with most time of the client; rows and `others` sum to the matched
     ops. Raises ``UsageError`` where there is no such grouping.
     """
+    refuse_unknown(by)
+    return PivotSums.of(c, by, paths).pivot() if len(c.matched) else Pivot(by, 0, [], None)
+
+
+def refuse_unknown(by: str) -> None:
+    """Raise ``UsageError`` where there is no such grouping."""
     if by not in _GROUPINGS:
         raise UsageError(f"--by {by}: there is no such grouping; take one of {', '.join(BY)}")
-    if not len(c.matched):
-        return Pivot(by, 0, [], None)
-    groups = _GROUPINGS[by](c, paths)
-    kept = _kept(groups, c.client_srt_ns)
-    rows = _rows(c, groups, kept)
-    return Pivot(by, groups.count, rows[:-1], rows[-1] if groups.count > len(kept) else None)
 
 
 def sizes_of(c: Analysis) -> I64:
@@ -67,47 +118,24 @@ def sizes_of(c: Analysis) -> I64:
     return np.zeros(0, dtype=np.int64) if sizes is None else filled(len(c.matched), np.int64, sizes)
 
 
-def _kept(groups: _Groups, client_ns: I64) -> I64:
-    """The groups that have a row of their own, in the order of the rows."""
-    if groups.in_order and groups.count <= MOST_ROWS:
-        return np.arange(groups.count)
-    time_ns = np.bincount(groups.of_op, weights=client_ns, minlength=groups.count)
-    kept = np.argsort(-time_ns, kind="stable")[:MOST_ROWS]
-    return np.sort(kept) if groups.in_order else kept
+def _most_time(sums: OpSums, most: int) -> list[Hashable]:
+    """The keys of so many groups, those with most time of the client first."""
+    order = np.argsort(-sums.sums["client_ns"], kind="stable").tolist()
+    return [key for key in (sums.labels[at] for at in order) if key != _OTHERS][:most]
 
 
-def _rows(c: Analysis, groups: _Groups, kept: I64) -> list[PivotRow]:
-    """A row for each group of `kept`, and one for all others together."""
-    others = groups.count - len(kept)
-    labels = [*map(groups.label, kept.tolist()), f"{others:,} others"]
-    place = np.full(groups.count, len(kept), dtype=np.int32)
-    place[kept] = np.arange(len(kept), dtype=np.int32)
-    key = Grouping(filled(len(c.matched), np.int32, lambda at: place[groups.of_op[at]]), range(len(labels)))
-    seconds = [groups.each_s or _seconds(c)] * len(labels)
-    if groups.each_s is not None:
-        seconds[-1] = groups.each_s * others
-    return [
-        PivotRow(
-            key=label,
-            ops=row.count,
-            bytes=row.bytes,
-            without_size=row.sum("without_size"),
-            mb_per_s=None if row.bytes is None or not lasts_s else row.bytes / _MB / lasts_s,
-            client_ms=row.summary(CLIENT),
-            server_ms=row.summary(SERVER),
-            network_ms=row.summary(NETWORK),
-            queue_ms=row.queue_ms,
-        )
-        for label, lasts_s, row in zip(
-            labels, seconds, OpSums.of(OpColumns.of(c), key, (TIMES, WAITS, MOVED), SIDES).rows(), strict=True
-        )
-    ]
-
-
-def _seconds(c: Analysis) -> float:
-    """From the first call to the last reply of all matched ops."""
-    last_ns = filled(len(c.matched), np.int64, lambda at: c.client.ops.t3[c.matched.client[at]]).max()
-    return to_s(int(last_ns - begins_ns(c).min()))
+def _row(row: OpFigures, name: str, lasts_s: float) -> PivotRow:
+    return PivotRow(
+        key=name,
+        ops=row.count,
+        bytes=row.bytes,
+        without_size=row.sum("without_size"),
+        mb_per_s=None if row.bytes is None or not lasts_s else row.bytes / _MB / lasts_s,
+        client_ms=row.summary(CLIENT),
+        server_ms=row.summary(SERVER),
+        network_ms=row.summary(NETWORK),
+        **figures_of(row),
+    )
 
 
 def _column(c: Analysis, labels: Labels, paths: Paths | None, name: str) -> I64:
@@ -121,36 +149,34 @@ def _column(c: Analysis, labels: Labels, paths: Paths | None, name: str) -> I64:
     return filled(len(c.matched), np.int64, make)
 
 
-def _by_value(values: I64, label: Callable[[int], str]) -> _Groups:
+def _by_value(values: I64) -> Groups:
     """A group for each different one of `values`."""
-    found, of_op = np.unique(values, return_inverse=True)
-    return _Groups(of_op.astype(np.int32), len(found), lambda at: label(int(found[at])))
+    keys, of_op = np.unique(values, return_inverse=True)
+    return of_op.astype(np.int32), keys.tolist()
 
 
-def _by_text(numbers: I64, texts: list[str]) -> _Groups:
-    """A group for each different text; several of the `numbers`, which are rows of `texts`, may have the same."""
-    groups = {text: at for at, text in enumerate(dict.fromkeys(texts[at] for at in np.unique(numbers).tolist()))}
-    of_number = np.array([groups.get(text, 0) for text in texts], dtype=np.int32)
-    labels = list(groups)
-    return _Groups(filled(len(numbers), np.int32, lambda at: of_number[numbers[at]]), len(labels), labels.__getitem__)
+def _by_key(numbers: I64, keys: Sequence[Hashable]) -> Groups:
+    """A group for each different key; several of the `numbers`, which are rows of `keys`, may have the same."""
+    groups = {key: at for at, key in enumerate(dict.fromkeys(keys[at] for at in np.unique(numbers).tolist()))}
+    of_number = np.array([groups.get(key, 0) for key in keys], dtype=np.int32)
+    return filled(len(numbers), np.int32, lambda at: of_number[numbers[at]]), list(groups)
 
 
-def _by_size(c: Analysis, _: Paths | None) -> _Groups:
+def _by_size(c: Analysis, _: Paths | None, __: int) -> Groups:
     """READs, then WRITEs, by class: a mean over both would be that of neither."""
     sizes = sizes_of(c)
     classes = np.searchsorted(np.array(_SIZES), sizes, side="left")
     classes[sizes == NULL] = _SIZE_NAMES.index(NOT_KNOWN)
     labels = op_labels(c.client.ops.kinds)
-    others = len(DATA_OPS) * len(_SIZE_NAMES)
-    begins = [DATA_OPS.index(one) * len(_SIZE_NAMES) if one in DATA_OPS else others for one in labels]
-    values = np.minimum(np.array(begins, dtype=np.int64)[c.kind] + classes, others)
+    begins = [DATA_OPS.index(one) * len(_SIZE_NAMES) if one in DATA_OPS else _NO_SIZE for one in labels]
+    return _by_value(np.minimum(np.array(begins, dtype=np.int64)[c.kind] + classes, _NO_SIZE))
 
-    def label(value: int) -> str:
-        operation, size = divmod(value, len(_SIZE_NAMES))
-        return "other ops" if value == others else f"{DATA_OPS[operation]} {_SIZE_NAMES[size]}"
 
-    groups = _by_value(values, label)
-    return _Groups(groups.of_op, groups.count, groups.label, in_order=True)
+def _size_names(keys: Sequence[int], _: Sequence[Any], __: int) -> list[str]:
+    return [
+        "other ops" if key == _NO_SIZE else f"{DATA_OPS[key // len(_SIZE_NAMES)]} {_SIZE_NAMES[key % len(_SIZE_NAMES)]}"
+        for key in keys
+    ]
 
 
 def _ways(c: Analysis) -> I64:
@@ -164,66 +190,80 @@ def _ways(c: Analysis) -> I64:
     return filled(len(c.matched), np.int64, make)
 
 
-def _by_client(c: Analysis, _: Paths | None) -> _Groups:
-    return _by_text(_ways(c), [str(address) for address in Labels(c, None).of_client.client])
+def _by_client(c: Analysis, _: Paths | None, __: int) -> Groups:
+    return _by_key(_ways(c), [str(address) for address in Labels(c, None).of_client.client])
 
 
-def _by_server(c: Analysis, _: Paths | None) -> _Groups:
-    return _by_text(_ways(c), [str(address) for address in Labels(c, None).of_client.server])
+def _by_server(c: Analysis, _: Paths | None, __: int) -> Groups:
+    return _by_key(_ways(c), [str(address) for address in Labels(c, None).of_client.server])
 
 
-def _by_connection(c: Analysis, _: Paths | None) -> _Groups:
-    ends, ways = Labels(c, None).of_client, _ways(c)
+def _by_connection(c: Analysis, _: Paths | None, __: int) -> Groups:
+    ends = Labels(c, None).of_client
     clients = [endpoint(*end) for end in zip(ends.client, ends.client_port, strict=True)]
     servers = [endpoint(*end) for end in zip(ends.server, ends.server_port, strict=True)]
-    if len({servers[way] for way in np.unique(ways).tolist()}) > 1:
-        clients = [f"{client} to {server}" for client, server in zip(clients, servers, strict=True)]
-    return _by_text(ways, clients)
+    return _by_key(_ways(c), list(zip(clients, servers, strict=True)))
 
 
-def _by_file(c: Analysis, paths: Paths | None) -> _Groups:
+def _connection_names(keys: Sequence[tuple[str, str]], every: Sequence[Any], _: int) -> list[str]:
+    several = len({key[1] for key in every if key != _OTHERS}) > 1
+    return [f"{client} to {server}" if several else client for client, server in keys]
+
+
+def _by_file(c: Analysis, paths: Paths | None, _: int) -> Groups:
+    """By path and how many others are called so; by handle, where there is no path."""
     labels = Labels(c, paths)
     path, handle = (_column(c, labels, paths, name) for name in ("path", "fh_crc32"))
     names = len(labels.paths)
     # Paths, then handles without one; NULL, where there is neither, stays.
-    return _by_value(
-        np.where(path != NULL, path, np.where(handle != NULL, handle + names, NULL)),
-        lambda at: NOT_KNOWN if at == NULL else labels.paths[at] if at < names else f"fh 0x{at - names:08x}",
-    )
+    of_op, values = _by_value(np.where(path != NULL, path, np.where(handle != NULL, handle + names, NULL)))
+    alike: Counter[str] = Counter()
+    keys: list[Hashable] = []
+    for value in values:
+        text = (
+            labels.paths[value] if 0 <= value < names else NOT_KNOWN if value == NULL else f"fh 0x{value - names:08x}"
+        )
+        keys.append((text, alike[text]))
+        alike[text] += 1
+    return of_op, keys
 
 
-def _by_uid(c: Analysis, _: Paths | None) -> _Groups:
-    return _by_value(_column(c, Labels(c, None), None, "uid"), lambda uid: NOT_KNOWN if uid == NULL else str(uid))
+def _by_uid(c: Analysis, _: Paths | None, __: int) -> Groups:
+    return _by_value(_column(c, Labels(c, None), None, "uid"))
 
 
-def _by_second(c: Analysis, _: Paths | None) -> _Groups:
-    begins = begins_ns(c)
-    first_ns = int(begins.min())
-    seconds = (begins - first_ns) // NS_PER_S
-    last = int(seconds.max())
-    if last < MOST_ROWS:
-        groups = _Groups(seconds.astype(np.int32), last + 1, lambda second: iso(first_ns + second * NS_PER_S))
-    else:
-        groups = _by_value(seconds, lambda second: iso(first_ns + second * NS_PER_S))
-    return _Groups(groups.of_op, groups.count, groups.label, in_order=True, each_s=1.0)
+def _uid_names(keys: Sequence[int], _: Sequence[Any], __: int) -> list[str]:
+    return [NOT_KNOWN if key == NULL else str(key) for key in keys]
 
 
-def _by_slot(c: Analysis, _: Paths | None) -> _Groups:
+def _by_second(c: Analysis, _: Paths | None, begin_ns: int) -> Groups:
+    return _by_value(np.maximum(begins_ns(c) - begin_ns, 0) // NS_PER_S)
+
+
+def _second_names(keys: Sequence[int], _: Sequence[Any], begin_ns: int) -> list[str]:
+    return [iso(begin_ns + key * NS_PER_S) for key in keys]
+
+
+def _by_slot(c: Analysis, _: Paths | None, __: int) -> Groups:
+    """By session (NULL: not known) and slot; NULL as a slot is not known, one less none at all."""
     labels = Labels(c, None)
     session, slot = (_column(c, labels, None, name) for name in ("session", "slot"))
-    several = len(np.unique(session[slot != NULL])) > 1
     has_none = np.array([_is_without_session(kind) for kind in c.client.ops.kinds], dtype=np.bool_)
-    # NULL is not known, one less is none at all; sessions count from 0, an unknown one is -1.
+    # Sessions count from 0, an unknown one is -1.
     values = np.where(slot != NULL, (session + 1) << 32 | slot, np.where(has_none[c.kind], NULL - 1, NULL))
+    of_op, numbers = _by_value(values)
+    names = (NOT_KNOWN, *labels.sessions)
+    return of_op, [(None, value) if value < 0 else (names[value >> 32], value & 0xFFFFFFFF) for value in numbers]
 
-    def label(value: int) -> str:
-        if value < 0:
-            return NOT_KNOWN if value == NULL else "no slot"
-        of, number = (value >> 32) - 1, value & 0xFFFFFFFF
-        name = labels.sessions[of] if of >= 0 else NOT_KNOWN
-        return f"{number} of session {name}" if several else str(number)
 
-    return _by_value(values, label)
+def _slot_names(keys: Sequence[tuple[str | None, int]], every: Sequence[Any], _: int) -> list[str]:
+    several = len({key[0] for key in every if key != _OTHERS and key[0] is not None}) > 1
+    return [
+        (NOT_KNOWN if slot == NULL else "no slot")
+        if session is None
+        else (f"{slot} of session {session}" if several else str(slot))
+        for session, slot in keys
+    ]
 
 
 def _is_without_session(kind: Kind) -> bool:
@@ -232,14 +272,27 @@ def _is_without_session(kind: Kind) -> bool:
     return kind.op in _WITHOUT_SESSION
 
 
-_GROUPINGS: dict[str, Callable[[Analysis, Paths | None], _Groups]] = {
-    "size": _by_size,
-    "client": _by_client,
-    "server": _by_server,
-    "connection": _by_connection,
-    "file": _by_file,
-    "uid": _by_uid,
-    "second": _by_second,
-    "slot": _by_slot,
+class _By(NamedTuple):
+    """Of a block, the group of each matched op and the keys of the groups; of keys, how groups are called: `names` gets
+    those that have a row, those of all groups, and when the first began."""
+
+    group: Callable[[Analysis, Paths | None, int], Groups]
+    names: Callable[[Sequence[Any], Sequence[Any], int], list[str]]
+    in_order: bool = False  # of their keys; else those with most time of the client first
+
+
+def _as_they_are(keys: Sequence[str], _: Sequence[Any], __: int) -> list[str]:
+    return list(keys)
+
+
+_GROUPINGS = {
+    "size": _By(_by_size, _size_names, in_order=True),
+    "client": _By(_by_client, _as_they_are),
+    "server": _By(_by_server, _as_they_are),
+    "connection": _By(_by_connection, _connection_names),
+    "file": _By(_by_file, lambda keys, _, __: [text for text, _alike in keys]),
+    "uid": _By(_by_uid, _uid_names),
+    "second": _By(_by_second, _second_names, in_order=True),
+    "slot": _By(_by_slot, _slot_names),
 }
 BY = tuple(_GROUPINGS)

@@ -32,6 +32,22 @@ class Needs(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Counter:
+    """What a host counts that speaks for a finding, or against it, whatever packets make likely.
+
+    Both ranges are from least to most, bounds included; between them it says nothing.
+    """
+
+    figure: str  # the field or property of `Facts` that has it, a share; None there: nobody gave it
+    words: str  # what it is
+    speaks_for: tuple[float, float]
+    speaks_against: tuple[float, float]
+    seen: str  # where the bounds come from
+    step: Step  # measures it
+    proves: bool = True  # what speaks for it; else something harmless counts alike
+
+
+@dataclass(frozen=True, kw_only=True)
 class Row:
     """A finding. Braces in a text name fields and properties of its evidence, which are put in their place."""
 
@@ -50,10 +66,13 @@ class Row:
     # It says whose the time is, or where it passes, and not why: alone it decides nothing.
     is_vague: bool = False
     decided_by: tuple[Step, ...] = ()  # measurements that prove it, or refute it; the first is the next to be made
+    counter: Counter | None = None
     event: str = ""  # what a chart marks of it (`nfslat.answer.pictures.Event`, and hangs and recoveries); "": nothing
     knob: str = ""  # what its advice is about; "": there is none
     # Of little weight for any call, and yet what many look for: it has a line in the brief report.
     in_brief: bool = False
+    # What hosts share where this is a queue, of which somebody else may have most; "": nothing.
+    shared: str = ""
     # The manual. `told` is where it is found, `certain` where its confidence is more than likely.
     means: str
     told: str
@@ -78,13 +97,63 @@ class Row:
             ("How it is told", self.told),
             ("Certain, where else it is likely", self.certain),
             ("What would refute it", self.refuted),
+            *((("What a host counts", _counted(self.counter)),) if self.counter is not None else ()),
             ("What to do", self.do),
         )
+
+
+def _counted(one: Counter) -> str:
+    def bound(low: float, high: float) -> str:
+        return f"{low * 100:g} % or more" if high == _ANY else f"{high * 100:g} % or less" if high else "none of them"
+
+    speaks_for, against = bound(*one.speaks_for), bound(*one.speaks_against)
+    return (
+        f"{one.words[:1].upper()}{one.words[1:]}: {speaks_for} {'proves' if one.proves else 'goes with'} it, {against} "
+        f"refutes it, whatever packets make likely. {one.seen}"
+    )
 
 
 def _waits(words: str) -> tuple[tuple[str, str], ...]:
     return (("wait_ms", words),)
 
+
+_ANY = float("inf")
+_WOKEN = Counter(
+    figure="woken_share",
+    words="threads that were woken for sockets that were queued (pool_stats)",
+    speaks_for=(0.0, 0.2),
+    speaks_against=(0.9, _ANY),
+    seen="In the lab 2 to 19 % with too few threads, 97 % or more with enough, and 50 to 90 % where they were too few "
+    "for a part of the time.",
+    step=step.THREADS,
+)
+_QUEUED = Counter(
+    figure="slot_wait_share",
+    words="the wait before a call is sent (queue of mountstats), of its time on the wire",
+    speaks_for=(0.5, _ANY),
+    speaks_against=(0.0, 0.1),
+    seen="In the lab 0.8 to 14 times that time with too few slots, and 0 to 0.34 times with enough, but for write-back "
+    "without a limit (4 times), which waits for its socket and keeps no number in flight.",
+    step=step.CLIENT,
+)
+_DEVICE = Counter(
+    figure="storage_share",
+    words="the device's own time (diskstats, iostat), of the server's",
+    speaks_for=(0.7, _ANY),
+    speaks_against=(0.0, 0.3),
+    seen="Disks of the lab that were made slow have 0.8 to 1 of it.",
+    step=step.DISK,
+)
+_RESENT = Counter(
+    figure="resent_share",
+    words="segments that the hosts sent again (RetransSegs), of those that they sent (OutSegs)",
+    speaks_for=(0.005, _ANY),
+    speaks_against=(0.0, 0.0),
+    seen="In the lab 0.6 to 1.9 % with loss of 1 to 2 %, and up to 2.8 % without, where an answer was late; but what "
+    "no host sent again, no path lost.",
+    step=step.LOSS,
+    proves=False,
+)
 
 _QUEUE_UNKNOWN = (("queue_ms", "wait in its queue"), ("in_thread_ms", "in the server's threads"))
 
@@ -94,12 +163,15 @@ ROWS = (
         layer="server",
         title="Calls wait for an NFS server thread",
         headline="Calls queue in the server{who}{room}",
+        uncounted="How long they wait for one, no counter says.",
         looked_for="waiting for a server thread",
         needs=Needs.EITHER,
         proof=(("queue_ms", "wait for a thread"), ("in_thread_ms", "in the server's threads")),
         explains=("queue", "in_thread"),
         knob="the number of NFS server threads",
         decided_by=(step.THREADS,),
+        counter=_WOKEN,
+        shared="the time there",
         means="All NFS server threads are busy, and calls that have arrived queue until one is free. The server's "
         "response time is then mostly that wait, not work.",
         told="The wait for a thread is 5 % or more of the mean or of the slowest 1 %.",
@@ -125,6 +197,8 @@ ROWS = (
             step.DISK,
             step.THREADS,
         ),
+        counter=_DEVICE,
+        shared="the time there",
         means="Ops that read or change the disk take long once a thread works on them, and those that need no data do "
         "not: the server waits for its storage, or for a lock of its file system.",
         told="What reads or changes the disk (READ, WRITE, COMMIT, and CREATE, MKDIR, REMOVE, RENAME and "
@@ -156,6 +230,7 @@ ROWS = (
             step.DISK,
             step.THREADS,
         ),
+        shared="the time there",
         means="A few operations, or those in one part of the time, account for the server's time, and the median "
         "does not show it. Their pattern says where to look: in one part of the time (a backup, a rebuild, other "
         "clients), together in stalls (a cache flush, a snapshot, a lock, a stalled host), at regular intervals (a "
@@ -183,6 +258,7 @@ ROWS = (
             step.THREADS,
             step.DISK,
         ),
+        shared="the time there",
         means="Calls take long in the server; whether they wait for a thread, storage or a lock cannot be told from "
         "what is known.",
         told="5 ms or more in the server (and 10 ms for each MB of data), 5 % of the whole, and the packets cannot "
@@ -233,9 +309,10 @@ ROWS = (
         means="A client opens a connection, and its first SYN is not answered: it is sent again after 1 s, 3 s, 7 s, "
         "and what the client has to send waits for that long, before any call is on the wire.",
         told="Between the first SYN of a connection and the first packet of the server 0.9 s or more pass, which no "
-        "path takes, and what requests may have waited meanwhile is 5 % of the mean (at most; its share is known with "
-        "the application's time only). With two captures SYNs that the server's does not show were lost in transit to "
-        "it; else its answer was lost, or late. It leads where that is 20 % of the mean.",
+        "path takes; or three SYNs from a port that carried calls before have no SYN as an answer until the capture "
+        "ends, or another connection is open; and what requests may have waited meanwhile is 5 % of the mean (at "
+        "most; its share is known with the application's time only). With two captures SYNs that the server's does not "
+        "show were lost in transit to it; else its answer was lost, or late. It leads where that is 20 % of the mean.",
         certain="With two captures: which SYNs came, and when they were answered.",
         refuted="Nobody waited for that connection: it was opened ahead of need.",
         do="Firewalls that limit new connections, or whose table is full; the server's queue of new connections "
@@ -308,6 +385,7 @@ ROWS = (
         explains=("lost",),
         knob="the path",
         decided_by=(step.LOSS,),
+        counter=_RESENT,
         means="Operations wait until lost segments are retransmitted, or queue behind others that do.",
         told=(
             "Waits for lost data (retransmitted, or queued behind data that were) are 1 % of the mean, or 10 % of "
@@ -335,6 +413,26 @@ ROWS = (
             "reorder packets."
         ),
         do="Balance links per connection, not per packet; keep each connection in one receive queue.",
+    ),
+    Row(
+        code="net-jitter",
+        layer="network",
+        title="The delay of the path varies",
+        headline="The delay of the path varies: {ways} nine of ten messages take longer than the shortest way by more "
+        "than {low_ms} ms, one of ten by more than {high_ms} ms",
+        looked_for="jitter",
+        proof=_waits("beyond the shortest round trip"),
+        knob="the path",
+        decided_by=(step.PING,),
+        means="Nearly every message takes longer than the shortest way, now more and now less, without loss: a device "
+        "that delays, or a queue of traffic that the captures do not show.",
+        told="With two captures. Of a direction's messages that wait for nothing else (40 % of all or more) half take "
+        "1 ms longer than the shortest way or more, and nine of ten three tenths of what half take; what no cause "
+        "explains there is 1 ms and 10 % of the mean. A host that handles packets late handles some at once.",
+        certain="Never.",
+        refuted="ping between the hosts, under the same load, varies by much less: then it is a host that takes "
+        "packets in steps.",
+        do="Find the hop from which on times vary (mtr), and what else fills its link.",
     ),
     Row(
         code="net-asymmetry",
@@ -394,9 +492,9 @@ ROWS = (
     ),
     Row(
         code="zero-window",
-        layer="network",
+        layer="either",
         title="A receiver does not read its socket",
-        headline="A receiver does not read its socket, and its TCP window is closed",
+        headline="The {layer} does not read its socket, and its TCP window is closed",
         looked_for="closed windows",
         proof=_waits("wait for the receiver's window"),
         causes=frozenset({Cause.ZERO_WINDOW}),
@@ -503,6 +601,7 @@ ROWS = (
             step.BANDWIDTH,
             step.ONE_WAY,
         ),
+        shared="what it carries",
         means="One direction carries all it can; what is sent beyond that queues.",
         told="One direction runs at a steady maximum rate for much of its busy time, and waits for it are 5 % of "
         "the mean, or 10 % of the slowest 1 %.",
@@ -621,7 +720,8 @@ ROWS = (
         "behind a hole, or a reply to no call that is seen, on a connection of which one direction alone was captured, "
         "by UDP where it was sent once; and not where the client gave it up. Where the server's capture shows the "
         "call, or its TCP acknowledged it, it is the server; where the server's capture does not show it, or shows the "
-        "reply, it is the path. It leads where the oldest call is 10 s old, or these calls have 20 % of all time.",
+        "reply, or a part of what the server sent never comes while later data do, it is the path. It leads where the "
+        "oldest call is 10 s old, or these calls have 20 % of all time.",
         certain="The oldest is 10 s old, and the server's capture shows the calls and no reply, or its TCP "
         "acknowledged them.",
         refuted="The client was stopped or unmounted by force; or the capture ended right before the replies.",
@@ -715,9 +815,9 @@ ROWS = (
         "I/O error, a file system that is read-only, rights that are missing where a client had asked before. The "
         "application sees it.",
         told="Five ops or more, and a tenth of their operation, have a status NOSPC, DQUOT, IO, NXIO, NODEV, ROFS, "
-        "SERVERFAULT, RESOURCE or FBIG; or ACCES, PERM or NAMETOOLONG where the operation reads, writes or changes "
-        "something. Of other operations 20 and a fifth of them are worth a line, of little weight. It leads where it "
-        "is half of an operation and a hundredth of all ops.",
+        "SERVERFAULT, RESOURCE, FBIG, MOVED, BADOWNER or BADXDR, or are denied by RPC; or ACCES, PERM or "
+        "NAMETOOLONG where the operation reads, writes or changes something. Of others 20 and a fifth of them "
+        "are worth a line, of little weight. It leads where it is half of an operation and a hundredth of all ops.",
         certain="Always: the status is in the reply.",
         refuted="The application expects it, as a test does.",
         do="By status: df and df -i, quotas, the server's log and disks, exportfs -v and the user's numbers.",
@@ -767,18 +867,18 @@ ROWS = (
         looked_for="slot limits of connections",
         knob="the slots of a connection",
         decided_by=(step.CLIENT,),
+        counter=_QUEUED,
         means="The client keeps no more calls in flight than it has slots, and other requests wait in it, where no "
         "capture shows them.",
         told="The mount is likely held by slots (as many callers that wait for each reply look alike, so that alone it "
-        "is no fault; callers that take turns, or the client's own number of slots, make it likely); or half of the "
-        "application's time is above the wire and the "
+        "is no fault; callers that take turns, a kernel that writes a file back, or the client's own number of slots, "
+        "make it likely); or half of the application's time is above the wire, or the client counts a wait, and the "
         "connections are at their top for half of the busy time, and less than 25 % of the messages are unseen. Not "
         "where the client's own settings or counters show more slots, unless it counts a wait for one; nor where by "
         "Little's law the application has no more requests open than there are slots. Not where the application's "
         "time exceeds the wire's by less than 5 %.",
         certain="Time above the wire is 30 % of the application's, and ops that are not captured cannot be it, or the "
-        "client says that it has so many slots, or it counts 30 % of that time as a wait for one (any wait, where the "
-        "application's time is not known).",
+        "client says that it has so many slots, or it counts a wait for one.",
         refuted="The client has more slots than calls in flight, or its backlog (mountstats) is 0: then the "
         "application has no more to ask for.",
         do="More slots, or more connections (nconnect); give the application's mean (--app-ms) to see what it cost.",
@@ -792,10 +892,12 @@ ROWS = (
         looked_for="slot limits of sessions",
         knob="nfs.max_session_slots",
         decided_by=(step.CLIENT,),
+        counter=_QUEUED,
         means="All slots of the NFSv4.1 session are in use, and other requests wait in the client, where no capture "
         "shows them.",
-        told="All slots of the session are in use for half of the busy time, or the client keeps to fewer by "
-        "itself; the same limit below as for slot limits of connections.",
+        told="All slots of the session are in use for a fifth of the busy time, and for longer than any smaller number "
+        "of them, or the client keeps to fewer by itself; the same limit below as for slot limits of connections. Of "
+        "little weight where they are all in use for less.",
         certain="The application's time is known, or the client counts a wait.",
         refuted="The highest slot that was granted is above the calls in flight.",
         do="Raise what the client asks for (nfs.max_session_slots), and what the server grants.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
@@ -13,10 +14,10 @@ from nfslat.wire.above import Why
 SESSION_SLOTS = "session-slots"
 SLOT_CODES = ("client-slots", SESSION_SLOTS)
 ABOVE = "above-wire"
+_ARE_SLOTS = "slots"  # `ClientInFlight.held`
 _SOME = 0.05
 _AT_LIMIT = 0.5  # of the busy time, where the application's time is known to lie above the wire
 _PROVES = 0.3  # of the application's time above the wire: the wait that slots make is seen from outside
-_WAITS = 0.3  # of the time above the wire: so much of it the client's own figures explain
 _ASKED_AGAIN = 0.3  # of calls in series
 _PER_LISTING = 10  # calls about files that a READDIR listed
 _HIDDEN = 0.25  # of the ops not in the captures: no level in flight says anything (as in `inflight.slots`)
@@ -64,10 +65,10 @@ class Slots(Evidence):
 
     @property
     def _either(self) -> str:
-        time = "" if self.at_limit_share is None else f" {percent(self.at_limit_share)} of the time"
+        number = times(self.slots, "call")
         return (
-            f"The client keeps {times(self.slots, 'call')} in flight{time}, and hardly ever more: it has no more "
-            "slots, or no more callers"
+            f"Never more than {number} {'is' if self.slots == 1 else 'are'} in flight: {times(self.slots, 'slot')}, or "
+            f"{times(self.slots, 'caller')}; mountstats tells"
         )
 
     @property
@@ -226,36 +227,42 @@ def _slots(f: Facts) -> Diagnosis | None:
     """A number of slots that is reached for most of the time: from packets alone likely, with outside proof certain."""
     above = f.above_ms
     limit = _limit(f)
-    if limit is None or (above is not None and f.share(above) < _SOME and not f.slot_wait_ms):
+    if limit is None:
         return None
-    code, count, share_at, where, is_told = limit
-    version = f.version or ("4.1" if code == "session-slots" else "3")
+    code, count, share_at, where = limit.code, limit.slots, limit.at_limit_share, limit.where
+    counted = f.counted(code)
+    if counted is False or (counted is None and above is not None and f.share(above) < _SOME):
+        return None  # as many callers, then
+    version = f.version or ("4.1" if code == SESSION_SLOTS else "3")
     mounts = f.client.mounts if f.client else ()
     connections = mounts[0].nconnect if mounts and code == "client-slots" else 1
-    is_told = is_told or above is not None or bool(f.slot_wait_ms) or f.slots == count // connections
-    is_told = is_told or (code == "client-slots" and _slots_there_are(f) > 0)  # and no more, or it is none of these
     # A setting of each connection: what is needed divides among them.
     each = None if f.sessions_needed is None else -(-f.sessions_needed // connections)
-    measured = f.slot_wait_ms is not None and above is not None and f.slot_wait_ms >= _WAITS * above
-    if code == "client-slots" and not measured and _slots_there_are(f) > count // connections:
-        return None  # so many workers, then
-    if code == "client-slots" and not measured and f.sessions_open is not None and f.sessions_open < count + 0.5:
-        return None  # no request is open that has no slot: the client is slow with those that have one
+    if code == "client-slots" and not counted:
+        if _slots_there_are(f) > count // connections:
+            return None
+        if f.sessions_open is not None and f.sessions_open < count + 0.5:
+            return None  # no request is open that has no slot: the client is slow with those that have one
+    is_set = f.slots == count // connections or _ceiling(f) == count // connections
+    is_told = limit.is_told or above is not None or bool(counted) or is_set
     proves = above is not None and f.share(above) >= _PROVES and f.unseen_ms is None and not f.is_reckoned
     proves = proves and not f.lacks_processors  # of which that time may be
-    proven = measured or proves or (above is not None and f.slots == count // connections)
+    proven = counted or proves or (above is not None and f.slots == count // connections)
     text = (
         f"the client keeps {times(count, 'call')} in flight {where} and hardly ever more"
         if f.client is not None
         else f"the client has {times(count, 'slot')} on each connection"
     )
+    if not limit.is_at_work:
+        text = f"the client has {times(count, 'call')} in flight at times {where}"
     if share_at is not None:
         text += f" ({percent(share_at)} of the busy time)"
-    if above is not None:
-        confidence = "certain" if f.client is not None and (proven or code == "session-slots") else "likely"
+    share = f.share(above) if above is not None and limit.is_at_work else None
+    if above is not None and share is not None:
+        confidence = "certain" if f.client is not None and (proven or code == SESSION_SLOTS) else "likely"
         of = f"{f.mean.said(above)} ms of the application's {f.mean.said(f.mean.total_ms)} ms"
         text += f"; {of} lie above the wire, where requests wait for a slot"
-    elif f.slot_wait_ms:
+    elif counted and f.slot_wait_ms is not None:
         confidence = "certain"
         text += f"; the client counts {ms(f.slot_wait_ms)} ms of wait for a slot"
     else:
@@ -263,8 +270,7 @@ def _slots(f: Facts) -> Diagnosis | None:
         if not is_told:
             text += "; as many callers that each wait for a reply would look alike, and the client's mountstats tell"
         text += "; requests that wait for a slot are not on the wire: give the application's mean (--app-ms)"
-    share = f.share(above) if above is not None else None
-    return diagnosis(
+    found = diagnosis(
         code,
         "client",
         text,
@@ -282,6 +288,7 @@ def _slots(f: Facts) -> Diagnosis | None:
         ),
         advice=advice.slots(f.client_host, count // connections, each, version, _granted(f)) if is_told else _ASK,
     )
+    return found if limit.is_at_work else replace(found, severity="info")
 
 
 _ASK = LookAt(
@@ -300,38 +307,50 @@ def _granted(f: Facts) -> int | None:
 
 
 def _slots_there_are(f: Facts) -> int:
-    """At least so many on a connection, by the client's own settings and counters; 0 where it says nothing."""
-    if f.client_host is None:
-        return 0
-    ceiling = f.client_host.setting("sunrpc.tcp_max_slot_table_entries") or 0
-    return max([ceiling, *(one.max_slots or 0 for mount in f.client_host.mounts for one in mount.xprts)])
+    """At least so many on a connection, as is said or as the client says and counts; 0 where nothing is known."""
+    mounts = f.client_host.mounts if f.client_host is not None else ()
+    return max([f.slots or 0, _ceiling(f) or 0, *(one.max_slots or 0 for mount in mounts for one in mount.xprts)])
 
 
-def _limit(f: Facts) -> tuple[str, int, float | None, str, bool] | None:
-    """Code, slots, share of the time at that limit, of what (of a session where one is known, else of the mount), and
-    whether packets tell that it is a limit."""
-    callers = f.client is not None and f.client.callers_in_line is not None
-    for session in f.sessions:
-        if session.callbacks:
-            continue
-        if session.limited and session.limit is not None:
-            return "session-slots", session.limit, session.at_limit_share, "in its NFSv4.1 session", True
-        if session.own_limit is not None:
-            share = f.client.at_limit_share if f.client else None
-            return "session-slots", session.own_limit, share, "in its NFSv4.1 session", callers
-        break
+def _ceiling(f: Facts) -> int | None:
+    return None if f.client_host is None else f.client_host.setting("sunrpc.tcp_max_slot_table_entries")
+
+
+class _Limit(NamedTuple):
+    code: str
+    slots: int
+    at_limit_share: float | None  # of the busy time
+    where: str  # in a session, where one is known, else on the mount's connections
+    is_told: bool  # packets tell that it is one of slots
+    is_at_work: bool = True  # for so long that it may be what makes requests slow
+
+
+def _limit(f: Facts) -> _Limit | None:
     c = f.client
+    are_slots = c is not None and c.held == _ARE_SLOTS
+    session = next((one for one in f.sessions if not one.callbacks), None)
+    in_session = "in its NFSv4.1 session"
+    if session is not None and session.limited and session.limit is not None:
+        return _Limit(SESSION_SLOTS, session.limit, session.at_limit_share, in_session, is_told=True)
+    if session is not None and session.own_limit is not None:
+        share = c.at_limit_share if c else None
+        return _Limit(SESSION_SLOTS, session.own_limit, share, in_session, is_told=are_slots)
     if c is not None and c.slots_estimate is not None:
-        return "client-slots", c.slots_estimate, c.at_limit_share, _where(f), callers
+        return _Limit("client-slots", c.slots_estimate, c.at_limit_share, _where(f), is_told=are_slots)
     # With time above the wire, a number that is hardly ever exceeded is enough, even where workers could look alike.
+    # So it is where the client counts a wait.
     seen = f.unseen_share < _HIDDEN
-    if c is not None and f.above_ms is not None and f.share(f.above_ms) >= _AT_LIMIT and c.mounts and seen:
+    is_above = f.above_ms is not None and f.share(f.above_ms) >= _AT_LIMIT
+    if c is not None and (is_above or f.counted("client-slots")) and c.mounts and seen:
         levels = [one.level for one in c.mounts[0].connections]
         at_limit = c.at_limit_share is not None and c.at_limit_share >= _AT_LIMIT
         if at_limit and None not in levels:
-            return "client-slots", sum(level for level in levels if level), c.at_limit_share, _where(f), callers
+            slots = sum(level for level in levels if level)
+            return _Limit("client-slots", slots, c.at_limit_share, _where(f), is_told=are_slots)
+    if session is not None and session.limit is not None and session.at_limit_share:
+        return _Limit(SESSION_SLOTS, session.limit, session.at_limit_share, in_session, is_told=True, is_at_work=False)
     if f.slots is not None and c is None and f.mean.client_ms is not None:
-        return "client-slots", f.slots, None, "", True
+        return _Limit("client-slots", f.slots, None, "", is_told=True)
     return None
 
 

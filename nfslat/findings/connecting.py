@@ -17,6 +17,7 @@ _WHERE = {
     Fate.TO_SERVER: "lost in transit to the server, whose capture does not show them",
     Fate.TO_CLIENT: "answered, and the answers lost in transit back",
     Fate.IN_SERVER: "answered late by the server, whose capture shows them",
+    Fate.OLDER: "answered with ACKs of an older connection between the same ports, and no SYN",
 }
 
 
@@ -28,7 +29,8 @@ class Connecting(Evidence):
     connecting_ms: float  # in all, from the first SYN to an answer
     longest_ms: float
     at: str  # when the longest began
-    fate: str  # of the SYNs: unknown, to-server, to-client or in-server
+    fate: str  # of the SYNs: unknown, to-server, to-client, in-server or older
+    still: int  # connections that were not open when the capture ended
     time_share: float | None  # of the time in which operations were seen
     above_wire_ms: float  # mean, at most: what requests waited meanwhile
     counted_above_ms: float  # of that what is counted, where the application's time is known
@@ -38,6 +40,9 @@ class Connecting(Evidence):
         """What a verdict says of it."""
         how_many = times(self.connections, "connection")
         where = _WHERE[Fate[self.fate.upper().replace("-", "_")]]
+        if self.still == self.connections:
+            tried = f"{self.still:,} connections are" if self.still > 1 else "a connection is"
+            return f"SYNs are {where}: {tried} not open after {span(self.connecting_ms)}, when the capture ends"
         return f"SYNs are {where}: {how_many} took {span(self.connecting_ms)} to be opened"
 
     @property
@@ -60,6 +65,7 @@ def connecting_findings(f: Facts) -> list[Diagnosis]:
         longest_ms=kept.longest_ms,
         at=kept.at,
         fate=opened.fate.name.lower().replace("_", "-"),
+        still=opened.still,
         time_share=opened.time_share,
         above_wire_ms=kept.above_wire_ms,
         counted_above_ms=counted,
@@ -70,10 +76,11 @@ def connecting_findings(f: Facts) -> list[Diagnosis]:
         if counted
         else f"requests that waited for it are not on the wire, up to {ms(kept.above_wire_ms)} ms for each op"
     )
+    still = f", or the capture ended, as it did for {opened.still:,} of them" if opened.still else ""
     text = (
         f"{times(opened.connections, 'connection')} had no answer to the first SYN, and "
-        f"{span(opened.total_ms)} passed until they were open{of_time} (the longest {span(kept.longest_ms)}, from "
-        f"{kept.at}): SYNs were {_WHERE[opened.fate]}; {waits}"
+        f"{span(opened.total_ms)} passed until they were open{still}{of_time} (the longest {span(kept.longest_ms)}, "
+        f"from {kept.at}): SYNs were {_WHERE[opened.fate]}; {waits}"
     )
     is_server = opened.fate is Fate.IN_SERVER
     return [
@@ -82,9 +89,9 @@ def connecting_findings(f: Facts) -> list[Diagnosis]:
             "server" if is_server else "network",
             text,
             share=min(f.share(counted), 1.0) if counted else None,
-            confidence="likely" if opened.fate is Fate.UNKNOWN else "certain",
+            confidence="likely" if opened.fate in (Fate.UNKNOWN, Fate.OLDER) else "certain",
             evidence=evidence,
-            advice=_ADVICE_SERVER if is_server else _ADVICE_PATH,
+            advice=_ADVICE_SERVER if is_server else _ADVICE_PORT if opened.fate is Fate.OLDER else _ADVICE_PATH,
         )
     ]
 
@@ -99,6 +106,16 @@ _ADVICE_PATH = LookAt(
     ),
     verify="nstat -az TcpExtTCPSynRetrans on the client does not grow",
     sources=("retransmission of SYNs: RFC 6298 section 2.1",),
+)
+_ADVICE_PORT = LookAt(
+    knob="the port that is used again",
+    how=(
+        "# NAT, load balancers and firewalls in transit: which give a port away again, or drop the client's RSTs",
+        "ss -tn dst SERVER # on the client, ss -tn src :2049 on the server: does one still have the old connection?",
+        "# a mount with vers=4.1 or newer takes another port each time; NFSv3 and 4.0 come back from the same",
+    ),
+    verify="the next SYN is answered with a SYN",
+    sources=("SYNs on a connection that stands: RFC 5961 section 4",),
 )
 _ADVICE_SERVER = LookAt(
     knob="the server's queue of new connections",

@@ -17,6 +17,7 @@ from nfslat.answer.model import (
     Unanswered,
 )
 from nfslat.decompose import PART_NAMES
+from nfslat.findings.catalogue import ROWS, row
 from nfslat.findings.layers import Layers
 from nfslat.findings.unseen import WithUnseen
 from nfslat.model.causes import FROM_OUTSIDE, Cause
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 AT_SERVER, AT_CLIENT = ("call_net", "server"), ("reply_net",)  # parts in which ops wait for a host that does not run
 # What waits for a disk: a server has to have on stable storage what it says it changed (RFC 1813, 1.5 and 3.3.2 on).
 UNSTABLE_WRITE = "WRITE UNSTABLE"  # of which it may be only in memory: no op of `STORAGE_OPS`
-STORAGE_OPS = frozenset((*DATA_OPS, *"COMMIT CREATE MKDIR SYMLINK MKNOD REMOVE RMDIR RENAME LINK SETATTR".split()))
+CHANGES = frozenset("WRITE COMMIT CREATE MKDIR SYMLINK MKNOD REMOVE RMDIR RENAME LINK SETATTR".split())
+STORAGE_OPS = CHANGES.union(DATA_OPS, ("READDIR", "READDIRPLUS"))
 
 # How often a server's processor is needed, one time after the other: by a change for each of several writes, the file
 # system's journal included. In the lab READs take 1 to 3 times what calls are late, and changes 3 to 9 times.
@@ -80,6 +82,7 @@ class Connects(NamedTuple):
     total_ms: float
     fate: Fate  # of most of them
     time_share: float | None  # of the time of the client's capture
+    still: int  # that were not open when that ended
 
 
 class SlowOps(NamedTuple):
@@ -127,6 +130,24 @@ class DelayedAcks:
     median_ms: float  # from the last data to that ACK
 
 
+class Hog(NamedTuple):
+    """Who else has most of what hosts share."""
+
+    name: str  # the address of a client, or a stream without RPC
+    share: float
+
+
+class Jitter(NamedTuple):
+    """By how much messages of a direction that waited for nothing else took longer than the shortest way."""
+
+    low_ms: float  # nine of ten by more
+    median_ms: float
+    high_ms: float  # one of ten by more
+
+
+HOG = 0.5  # of what is shared: who has that much, beside others, makes their queue
+
+
 class Rate(NamedTuple):
     """A direction of the path that carried all it can."""
 
@@ -135,6 +156,7 @@ class Rate(NamedTuple):
     server: str
     mbit_per_s: float  # payload
     share: float  # of the time in which it carried any
+    hog: Hog | None = None
 
 
 @dataclass(frozen=True)
@@ -277,6 +299,8 @@ class Facts:
     lost_share: float = 0.0  # of the bytes between the captures, where both show all of them
     spurious_segments: int | None = None  # sent again although they had arrived
     stalls: Stalls | None = None
+    jitter: Mapping[str, Jitter] = field(default_factory=dict)  # by part, of directions that hold nearly all messages
+    hogs: Mapping[str, Hog] = field(default_factory=dict)  # by the layer whose queue it is
     server: ServerInFlight | None = None
     client: ClientInFlight | None = None
     sessions: Sequence[SessionInFlight] = ()
@@ -305,8 +329,10 @@ class Facts:
     version: str = ""  # of NFS: "3", "4.1"
     threads: int | None = None  # as the server says
     woken_share: float | None = None  # of its queued sockets, those that found an idle thread
+    least_queue_ms: float | None = None  # of the server's, what calls wait at least where it has so many `threads`
     slots: int | None = None  # as the client says
     slot_wait_ms: float | None = None  # as the client says: mean wait of an RPC before it is sent
+    resent_share: float | None = None  # of the segments that both hosts sent, those that they count as sent again
     database: Database | None = None
     loads: Mapping[str, HostLoad] = field(default_factory=dict)  # by side
     server_host: Snapshot | None = None
@@ -315,6 +341,33 @@ class Facts:
     def share(self, ms: float) -> float:
         """Of the whole: the application's time where it is known, else the client's SRT."""
         return ms / self.mean.total_ms if self.mean.total_ms > 0 else 0.0
+
+    def counted(self, code: str) -> bool | None:
+        """Does what a host counts speak for a finding, or against it (False)? None: it does not, or is not known."""
+        counter = row(code).counter
+        value = None if counter is None else getattr(self, counter.figure)
+        if counter is None or value is None:
+            return None
+        ranges = ((True, counter.speaks_for), (False, counter.speaks_against))
+        return next((speaks for speaks, (low, high) in ranges if low <= value <= high), None)
+
+    @property
+    def given(self) -> frozenset[str]:
+        """Commands of the measurements whose counters are known: nobody is to be asked for them again."""
+        counters = [one.counter for one in ROWS if one.counter is not None]
+        return frozenset(one.step.command for one in counters if getattr(self, one.figure) is not None)
+
+    @property
+    def slot_wait_share(self) -> float | None:
+        """What a call waits before it is sent, as the client counts it, in times of what it takes on the wire."""
+        wire_ms = self.mean.server_ms + self.mean.network_ms
+        return None if self.slot_wait_ms is None or wire_ms <= 0 else self.slot_wait_ms / wire_ms
+
+    @property
+    def storage_share(self) -> float | None:
+        """The storage's own time, of the server's."""
+        server_ms = self.mean.server_ms
+        return None if self.storage_ms is None or server_ms <= 0 else self.storage_ms / server_ms
 
     def share_within(self, layer: str, ms: float) -> float:
         """The same of what `layer` adds, and no more than all of that: small waits stay where they lie (`moved_ms`)."""

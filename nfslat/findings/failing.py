@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts, Failing
 from nfslat.findings.words import percent, times
+from nfslat.model.statuses import RPC_STATUSES, rpc_status_name
 
 CODE = "operations-fail"
 LEADING_SHARE = 0.5  # of an operation
@@ -14,7 +15,9 @@ _LEADING_OF_ALL = 0.01  # of all operations, too: a few of a rare one lead nothi
 _LEAST_OPS, _LEAST_SHARE = 5, 0.1  # that are worth a warning
 _LEAST_REFUSED, _LEAST_REFUSED_SHARE = 20, 0.2  # answers to who asks what it may: a search meets some anywhere
 # What a server says when it cannot, and not because of what was asked.
-_GRAVE = frozenset("NOSPC DQUOT IO NXIO NODEV ROFS SERVERFAULT RESOURCE FBIG".split())
+_GRAVE = frozenset("NOSPC DQUOT IO NXIO NODEV ROFS SERVERFAULT RESOURCE FBIG MOVED BADOWNER BADXDR".split()) | {
+    rpc_status_name(accept) for accept in RPC_STATUSES
+}
 _REFUSED = frozenset("ACCES PERM NAMETOOLONG".split())
 # A client that asks for these has asked before whether it may.
 _CHECKED = frozenset("READ WRITE COMMIT CREATE MKDIR SYMLINK MKNOD REMOVE RMDIR RENAME LINK SETATTR".split())
@@ -26,6 +29,12 @@ _WHAT_TO_DO = {
     "SERVERFAULT": ("journalctl -u nfs-server --since '-1 h'; dmesg -T | tail -50 # on the server", "its log"),
     "ACCES": ("exportfs -v # on the server: root_squash, anonuid, sec=; id USER on both hosts", "rights and exports"),
     "PERM": ("exportfs -v # on the server: root_squash, anonuid, sec=; id USER on both hosts", "rights and exports"),
+    "MOVED": ("exportfs -v # on the server: refer=; nfsstat -m # on the client: what it mounts", "where it moved to"),
+    "BADOWNER": ("nfsidmap -l; grep Domain /etc/idmapd.conf # on both hosts", "names of users and groups"),
+    rpc_status_name(9): (
+        "journalctl -u gssproxy -u rpc-svcgssd -u rpc-gssd --since '-1 h'; klist -k # on both hosts; exportfs -v: sec=",
+        "credentials: GSS contexts, sec= of the export",
+    ),
 }
 _ELSE = ("journalctl -u nfs-server --since '-1 h' # on the server", "what the server says of it")
 

@@ -10,6 +10,7 @@ from nfslat.answer.model import Hang, Unanswered
 from nfslat.findings.catalogue import CAUSE, HANGS
 from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
+from nfslat.findings.server import Reconnect
 from nfslat.findings.words import lowered, ms, span, times
 
 _OFTEN = 3  # tries, of which one would have come by
@@ -55,6 +56,18 @@ def hang_findings(facts: Facts) -> list[Diagnosis]:
     for one in facts.hangs:
         groups.setdefault((one.awaits, one.side, _why(one)), []).append(one)
     return [*(_finding(why, group) for (_, _, why), group in groups.items()), *_unanswered_findings(facts)]
+
+
+def with_path(found: Sequence[Diagnosis], hangs: Sequence[Diagnosis]) -> list[Diagnosis]:
+    """`found`; a lost connection is the path's where the server's capture shows none of what was sent on it at last."""
+    silent = [hang.evidence for hang in hangs if isinstance(hang.evidence, Hanging) and hang.layer == "network"]
+    lost = sum(hang.connections for hang in silent if hang.side == "client" and hang.arrived == 0)
+    return [
+        replace(one, layer="network", text=f"{one.text}; the server's capture does not show what the client sent last")
+        if isinstance(one.evidence, Reconnect) and lost >= (one.evidence.interruptions or 1)
+        else one
+        for one in found
+    ]
 
 
 def _why(one: Hang) -> str:
@@ -204,6 +217,7 @@ class Waiting(Evidence):
     xid: int
     frame: int
     acked: bool
+    holed: bool
     arrived: int | None = field(default=None, metadata=OPTIONAL)  # in the server's capture
     replied: int | None = field(default=None, metadata=OPTIONAL)  # of them, those with a reply there
     answered: int  # other calls that the server answered meanwhile
@@ -216,6 +230,8 @@ class Waiting(Evidence):
         how_long = f"since {self.since[11:19]} UTC ({span(self.waits_ms)}, to the capture's end)"
         if self.replied:
             return f"{self.ops} {do} for a reply {how_long}, and the server's capture shows replies to {self.replied:,}"
+        if self.holed:
+            return f"{self.ops} {do} for a reply {how_long}: of what the server sent a part never comes, later data do"
         if self.arrived == 0:
             return f"{self.ops} {do} for a reply {how_long}: the server's capture does not show {them}"
         if self.acked or self.arrived:
@@ -235,7 +251,7 @@ def _unanswered_findings(facts: Facts) -> list[Diagnosis]:
 
 def _place(group: Unanswered) -> tuple[str, bool]:
     """The layer, and whether it is known."""
-    if group.replied or group.arrived == 0:
+    if group.replied or group.holed or group.arrived == 0:
         return "network", True
     is_known = group.acked or bool(group.arrived)
     return "server" if is_known else "network", is_known
@@ -265,6 +281,7 @@ def _waiting(layer: str, groups: Sequence[Unanswered], ops: int, total_ms: float
         xid=oldest.xid,
         frame=oldest.frame,
         acked=all(group.acked for group in groups),
+        holed=any(group.holed for group in groups),
         arrived=sum(group.arrived or 0 for group in known) if known else None,
         replied=sum(group.replied or 0 for group in known) if known else None,
         answered=oldest.answered,

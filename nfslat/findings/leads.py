@@ -7,8 +7,9 @@ above the wire, where packets do not show it. A layer that is merely the largest
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from nfslat.answer.model import NextStep, Objective
@@ -19,18 +20,18 @@ from nfslat.findings.client import ABOVE, SLOT_CODES, Slots
 from nfslat.findings.coarse import Ticks
 from nfslat.findings.connecting import Connecting
 from nfslat.findings.diagnosis import Diagnosis
-from nfslat.findings.facts import LONG_MS
+from nfslat.findings.facts import LONG_MS, Hog
 from nfslat.findings.failing import Failed, leads
 from nfslat.findings.hosts import HostPause
 from nfslat.findings.layers import Layers
 from nfslat.findings.network import ASYMMETRY, BETWEEN
 from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.resent import LEADING_SHARE, SentAgain
-from nfslat.findings.server import THREADS, UNKNOWN, Reconnect, Storage, Unknown
+from nfslat.findings.server import THREADS, UNKNOWN, Queue, Reconnect, Storage, Unknown
 from nfslat.findings.slow_ops import SLOW_OPS, Late
 from nfslat.findings.steps import Step
 from nfslat.findings.unseen import WithUnseen
-from nfslat.findings.words import ms
+from nfslat.findings.words import lowered, ms, percent, times
 
 VAGUE = frozenset(one.code for one in ROWS if one.is_vague)
 COMPLETE, INCOMPLETE = 0.95, 0.80  # of the operations in both captures: enough; too few to say that nothing is wrong
@@ -42,7 +43,6 @@ _SLOWEST = 0.5  # of the slowest 1 %
 _OPEN = {BETWEEN: (0.4, 1.0), ABOVE: (0.4, 1.0)}  # of the mean, and ms, that leave a verdict open
 _OPEN_ELSE = (0.3, 5.0)
 _HALF_AS_MUCH = 0.5  # what is certain leads beside what is open and explains twice as much
-_AT_WORK = 0.5  # of the time at a limit
 _PAUSE_MS = 500.0
 _NEGATIVE = 0.1  # of the ops
 _LOSSY, _MUCH_LOST = 0.002, 0.01  # of the ops
@@ -59,6 +59,10 @@ class Ground(NamedTuple):
     incomplete: str  # why the others are not, in words; "" where none are missing
     negative: int  # matched ops with a negative network part
     clock_fits: bool  # one constant offset explains all ops
+    impossible: int = 0  # ops, matched or not, whose reply a capture dates long before their call
+    # Of the time of all calls at most, that of those without a reply at the end, and that of ops that are not shown.
+    unfinished: float = 0.0
+    hidden: float = 0.0
     inferred: str | None = None  # the side that was not captured: what is said of it rests on the packets of the other
     error_ms: float = 0.0  # how far its mean may be off
     is_clocked: bool = True  # its clock is in the packets
@@ -71,6 +75,7 @@ class Ground(NamedTuple):
     # Of the time, in how much of it a client was not heard of before it opened a connection, at the server alone.
     unheard: float = 0.0
     unseen_explain: bool = False  # what is left above the wire might be of ops that are not in the captures
+    hogs: Mapping[str, Hog] = MappingProxyType({})  # as in `Facts`
     ticks: Ticks | None = None  # stamps bear no more than means
     unseen: WithUnseen | None = (
         None  # where the means of the ops that are shown mislead; the verdict's are with the rest
@@ -85,9 +90,7 @@ class Lead:
     cause: Diagnosis | None = None
     by: str = ""  # how the cause leads: "mean", "slowest", "limit" or "tries"
     also: list[Diagnosis] = field(default_factory=list)
-    first: Diagnosis | None = (
-        None  # said before the cause: what may keep requests from the wire, seen nearly all the time
-    )
+    either: Diagnosis | None = None  # said behind the cause: slots, or callers, which packets do not tell apart
     why: str = ""  # it is undecided
     next: NextStep | None = None
 
@@ -163,7 +166,7 @@ def _lead(
     if told := [one for one in others if not _may_be_none(one)]:
         return _fault(told[0], "limit", matter)
     if others:
-        return _undecided_by(others[0], matter, "limit")
+        return Lead("undecided", also=others[:1], why=lowered(others[0].headline), next=row(others[0].code).next)
     return _nothing(mean, slowest, ground, findings, objectives)
 
 
@@ -202,10 +205,10 @@ def _may_be_lost(one: Diagnosis, ground: Ground) -> bool:
 def _fault(cause: Diagnosis, by: str, matter: Sequence[Diagnosis]) -> Lead:
     also = [one for one in matter if one is not cause and one.code not in VAGUE and _is_worth_a_word(one)]
     # What it keeps from the wire may be more than all that the cause explains; one measurement tells.
-    first = next((one for one in also if cause.share is not None and _may_be_none(one)), None)
-    if first is not None:
-        also = [first, *(one for one in also if one is not first)]
-    return Lead("fault", cause, by, also[:2], first, next=_more(cause) if first is None else row(first.code).next)
+    either = next((one for one in also if _may_be_none(one)), None)
+    if either is not None:
+        also = [*[one for one in also if one is not either][:1], either]
+    return Lead("fault", cause, by, also[:2], either, next=_more(cause) if either is None else row(either.code).next)
 
 
 def _more(cause: Diagnosis) -> NextStep | None:
@@ -221,7 +224,9 @@ def _is_limit_at_work(one: Diagnosis, mean: Layers) -> bool:
     """Was a limit reached, or a host or a connection gone, for so long that what waits above the wire matters?"""
     e = one.evidence
     if isinstance(e, Slots) and one.code in SLOT_CODES:
-        return one.share is None and e.is_told and bool((e.at_limit_share or 0.0) >= _AT_WORK or e.slot_wait_ms)
+        return one.share is None and e.is_told
+    if isinstance(e, Queue):
+        return one.share is None
     if isinstance(e, HostPause):
         return one.share is None and (e.longest_ms >= _PAUSE_MS or _is_much(e.above_wire_ms, mean))
     if isinstance(e, Reconnect | Connecting):
@@ -264,14 +269,14 @@ def _leads(one: Diagnosis, most_open: float) -> bool:
     return (one.share or 0.0) >= most_open * (_HALF_AS_MUCH if one.confidence == "certain" else 1.0)
 
 
-def _undecided_by(one: Diagnosis, matter: Sequence[Diagnosis], by: str = "mean") -> Lead:
+def _undecided_by(one: Diagnosis, matter: Sequence[Diagnosis]) -> Lead:
     also = [other for other in matter if other is not one and other.code not in VAGUE and _is_worth_a_word(other)]
     asymmetry = next((other for other in matter if other.code == ASYMMETRY), None)
     is_one_way = asymmetry is not None and (asymmetry.share or 0.0) >= _HALF_AS_MUCH * (one.share or 0.0)
     step = row(ASYMMETRY if one.code == BETWEEN and is_one_way else one.code).next
     if isinstance(one.evidence, Unknown) and one.evidence.late_ms:
         step = next_step(steps.SCHED)
-    return Lead("undecided", one, by, also[:2], next=step)
+    return Lead("undecided", one, "mean", also[:2], next=step)
 
 
 def _to_see_all(ground: Ground | None) -> Step:
@@ -304,6 +309,15 @@ def _nothing(
     if ground.negative > _NEGATIVE * ground.ops:
         why = f"{ground.negative:,} operations take longer at the server than at the client"
         return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
+    if not ground.clock_fits:
+        why = "no offset of the two clocks explains the operations, so that time stamps or matches are wrong"
+        return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
+    if ground.impossible:
+        why = f"{times(ground.impossible, 'operation')} would have had a reply long before the call: stamps are wrong"
+        return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
+    if ground.unfinished >= _OPEN_ELSE[0]:
+        why = f"calls without a reply have {percent(ground.unfinished)} of the time when the capture ends"
+        return Lead("undecided", also=known, why=why, next=next_step(steps.LONGER))
     if ground.unseen is not None:
         why = "operations that the captures do not show have much of the time, and what they waited for is not known"
         return Lead("undecided", also=known, why=why, next=next_step(_to_see_all(ground)))

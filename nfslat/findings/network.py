@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
@@ -10,7 +11,7 @@ from nfslat.findings.words import ms
 from nfslat.model.causes import FROM_OUTSIDE, LOSSES, Cause
 
 DELAY = "net-delay"
-BETWEEN, ASYMMETRY = "between-taps", "net-asymmetry"
+BETWEEN, ASYMMETRY, JITTER = "between-taps", "net-asymmetry", "net-jitter"
 _DELAY_MS = 1.0  # a round trip; a machine room has less
 _DELAY_SHARE = 0.10
 _ASYMMETRY_SHARE = 0.10
@@ -48,9 +49,19 @@ class Between(Evidence):
     captured_within_ms: float | None = field(default=None, metadata=OPTIONAL)  # what a host sends, of being sent
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Varies(Evidence):
+    """Of net-jitter."""
+
+    wait_ms: float  # mean, beyond the shortest round trip
+    low_ms: float  # nine of ten messages take longer by more than this, one way
+    high_ms: float  # one of ten by more than this
+    ways: str  # "both ways", "from client to server", "from server to client"
+
+
 def network_findings(facts: Facts) -> list[Diagnosis]:
     """In no order."""
-    return [one for one in (_delay(facts), _asymmetry(facts), _between(facts)) if one is not None]
+    return [one for one in (_delay(facts), _jitter(facts), _asymmetry(facts), _between(facts)) if one is not None]
 
 
 def _delay(f: Facts) -> Diagnosis | None:
@@ -90,6 +101,40 @@ def _delay(f: Facts) -> Diagnosis | None:
     )
 
 
+def _jitter(f: Facts) -> Diagnosis | None:
+    """Nearly each message is late by itself: the path does that, or a queue in it that the captures do not show."""
+    wait_ms = _jitter_ms(f)
+    if wait_ms < _DELAY_MS or f.share(wait_ms) < _DELAY_SHARE:
+        return None
+    low, high = min(one.low_ms for one in f.jitter.values()), max(one.high_ms for one in f.jitter.values())
+    call = "call_net" in f.jitter
+    ways = "both ways" if len(f.jitter) > 1 else "from client to server" if call else "from server to client"
+    return diagnosis(
+        JITTER,
+        "network",
+        f"{ways} nearly every message takes longer than the shortest way, nine of ten by more than {ms(low)} ms, one "
+        f"of ten by more than {ms(high)} ms, {ms(wait_ms)} ms an operation on average: a path whose delay varies, or a "
+        "queue in it that these captures do not show; a host that handles packets late lets some pass at once",
+        share=f.share_within("network", wait_ms),
+        confidence="likely",
+        evidence=Varies(wait_ms=wait_ms, low_ms=low, high_ms=high, ways=ways),
+        advice=LookAt(
+            knob="the path",
+            how=(
+                "ping -c 100 -i 0.2 SERVER from the client, under the same load: mdev and max beside min",
+                "mtr -c 100 SERVER: the hop from which on times vary",
+                "tc -s qdisc show; ip -s link # on both hosts: queues, and what else fills the links",
+            ),
+            verify="ping's mdev is small beside its min, and this wait is gone from a new pair of captures",
+            risk="more requests in flight hide a delay but do not shorten it",
+        ),
+    )
+
+
+def _jitter_ms(f: Facts, ways: Collection[str] = ("call_net", "reply_net")) -> float:
+    return 0.0 if f.stalls is None else f.stalls.ms({"unexplained"}, {*f.jitter} & {*ways})
+
+
 def _asymmetry(f: Facts) -> Diagnosis | None:
     p = f.parts
     if f.late_stamps or p is None or p.call_net is None or p.reply_net is None or p.one_way_error is None:
@@ -124,6 +169,7 @@ def _between(f: Facts) -> Diagnosis | None:
         # Each op's share of the distance, which is no more than its own time on the way. Packets that were held and
         # released together are not among the causes: a processor that is late does that, too.
         explained_ms = f.stalls.ms({*FROM_OUTSIDE, Cause.DISTANCE}) + max(f.mean.moved_ms.get("network", 0.0), 0.0)
+        explained_ms += _jitter_ms(f)
     else:
         explained_ms = min(f.least_round_trip_ms, network_ms)
         explained_ms += sum(getattr(f.parts, f"{way}_retrans_wait", None) or 0.0 for way in ("call", "reply"))
@@ -174,5 +220,6 @@ def _between(f: Facts) -> Diagnosis | None:
 def _explained(f: Facts, part: str) -> float:
     """What other findings say of a way."""
     if f.stalls is not None:
-        return f.stalls.ms({*LOSSES, Cause.REORDERING, Cause.HOST_PAUSE, Cause.HELD, Cause.BANDWIDTH}, (part,))
+        known = {*LOSSES, Cause.REORDERING, Cause.HOST_PAUSE, Cause.HELD, Cause.BANDWIDTH}
+        return f.stalls.ms(known, (part,)) + _jitter_ms(f, (part,))
     return getattr(f.parts, part.replace("_net", "_retrans_wait"), None) or 0.0

@@ -97,6 +97,8 @@ def lead_by_parts(
     if whole.is_reckoned or (whole.verdict.objectives and whole.verdict.outcome == "no-fault"):
         return None  # what is met is met, whatever a part of the time took
     first, explained = _that_explains_most(parts)
+    if whole.verdict.outcome == "no-fault" and not explained:
+        first = max(parts, key=lambda part: (part.verdict.outcome == "undecided", part.row.time_share))
     if not (_is_surer(first, whole) if of_hosts else _leads(parts, first, explained, whole)):
         return None
     who, verdict = first.words, first.verdict
@@ -154,6 +156,8 @@ def _leads(parts: Sequence[Part], first: Part, explained: float, whole: Whole) -
     if outcome == "no-fault":
         return of_whole != outcome and _time_share(parts, outcome) >= _SHARE_OF_NEARLY_ALL
     names = whole.verdict.cause is not None and _names(first.verdict, whole.verdict)
+    if of_whole == "no-fault" and outcome == "undecided":
+        return _time_share(parts, outcome) >= _OPEN_SHARE
     has_most = time_share >= (_NAMES if names else _LEADING_SHARE)
     if outcome != "fault" or of_whole == "fault":
         return has_most

@@ -24,8 +24,6 @@ _HALF = 0.5  # of that time
 _NAMED = 0.1  # of the time of all ops that wait for storage: kinds that take less are not named
 _MOSTLY = 0.7
 _WITNESSES = 5
-_IDLE = 0.9  # of them did: nothing waited for one
-_STARVED = 0.2  # of the server's queued sockets found an idle thread: 0.02 to 0.04 in the lab, else 0.9 to 1
 # Those that go by a name meet the disk where nobody has read that directory lately: one of them would speak for all.
 _LIGHT = IN_MEMORY_OPS - {"LOOKUP", "OPEN"}
 _UNNAMED = frozenset(("COMPOUND",))  # NFSv4 that shows no operation
@@ -56,7 +54,7 @@ class Window(Evidence):
 class Queue(Evidence):
     """Of server-threads; and of server-storage and server-queue-unknown where there is a queue that is not threads'."""
 
-    queue_ms: float  # mean wait
+    queue_ms: float | None  # mean wait; null where counters alone tell of it
     in_thread_ms: float  # mean
     server_ms: float  # both
     workers: Workers | None = field(default=None, metadata=INLINED)
@@ -172,6 +170,7 @@ class ServerWindow(Window):
 
 def server_findings(facts: Facts) -> list[Diagnosis]:
     """In no order."""
+    facts = _as_counted(facts)
     slow = slow_finding(facts)
     of_time: list[Diagnosis | None] = [slow]  # of ops that are slow at times, or all that is slow: it is the same time
     if slow is None or _is_of_few(facts, slow):
@@ -184,6 +183,20 @@ def server_findings(facts: Facts) -> list[Diagnosis]:
         if one is not None:
             by_code.setdefault(one.code, one)  # the queue itself says more than what is left of the server's time
     return [_no_surer(facts, one) for one in (*by_code.values(), *_caps(facts))]
+
+
+def _as_counted(f: Facts) -> Facts:
+    """With the wait for a thread that the server's own counters prove, where packets show none, or one for another
+    number of threads than there are. Where that number is not known, how long calls wait is not."""
+    s = f.server
+    if not f.counted(THREADS) or f.queue_is_measured or s is None:
+        return f
+    low, high = s.threads_range or (f.threads, f.threads)
+    if s.limited and (f.threads is None or low is None or high is None or low <= f.threads <= high):
+        return f
+    if f.least_queue_ms is not None:
+        return dataclasses.replace(f, queue_ms=f.least_queue_ms, queue_is_measured=True)
+    return dataclasses.replace(f, queue_ms=None) if s.instead or s.cannot else f
 
 
 def _is_of_few(f: Facts, slow: Diagnosis) -> bool:
@@ -208,11 +221,12 @@ def _in_thread(f: Facts) -> list[Diagnosis | None]:
 
 def _queue(f: Facts) -> Diagnosis | None:
     """Calls that wait for a thread, or as if for one."""
-    if f.queue_ms is None:
+    counted, queue_ms = f.counted(THREADS), f.queue_ms
+    if queue_ms is None and not counted:
         return None
     # What TCP made of the server's response time is no wait for a thread, and none of it is a queue's.
-    share, slowest = f.share_within("server", f.queue_ms), _slowest_queue(f)
-    if share < _SOME and (slowest or 0.0) < _SOME:
+    share, slowest = None if queue_ms is None else f.share_within("server", queue_ms), _slowest_queue(f)
+    if share is not None and share < _SOME and (slowest or 0.0) < _SOME:
         return None
     s = f.server
     estimate = s.threads_estimate if s is not None else None
@@ -229,12 +243,13 @@ def _queue(f: Facts) -> Diagnosis | None:
             witnesses=s.witnesses,
         )
     )
-    evidence = Queue(queue_ms=f.queue_ms, in_thread_ms=f.in_thread_ms, server_ms=f.mean.server_ms, workers=workers)
-    split = f"{f.mean.said(f.queue_ms, 'server')} of the server's {f.mean.said(f.mean.server_ms)} ms"
+    evidence = Queue(queue_ms=queue_ms, in_thread_ms=f.in_thread_ms, server_ms=f.mean.server_ms, workers=workers)
+    of_server = f"of the server's {f.mean.said(f.mean.server_ms)} ms"
+    split = f"a part {of_server}" if queue_ms is None else f"{f.mean.said(queue_ms, 'server')} {of_server}"
     storage_ms = f.storage_ms
     leaving = "" if estimate is None else f" that {_number(s)} at a time leave{'s' if estimate == 1 else ''}"
     witnesses = s.witnesses if s is not None else 0
-    if storage_ms is not None and storage_ms >= _MOSTLY * f.mean.server_ms and witnesses < _WITNESSES:
+    if storage_ms is not None and f.counted("server-storage") and not counted and witnesses < _WITNESSES:
         return diagnosis(
             "server-storage",
             "server",
@@ -245,7 +260,7 @@ def _queue(f: Facts) -> Diagnosis | None:
             confidence="certain",
             evidence=dataclasses.replace(evidence, storage_ms=storage_ms),
         )
-    if known is not None and low is not None and high is not None and not f.queue_is_measured and known > high:
+    if known is not None and high is not None and known > high and not f.queue_is_measured and not counted:
         return diagnosis(
             "server-queue-unknown",
             "server",
@@ -256,7 +271,7 @@ def _queue(f: Facts) -> Diagnosis | None:
             confidence="likely",
             evidence=dataclasses.replace(evidence, threads=known),
         )
-    if f.woken_share is not None and f.woken_share >= _IDLE and witnesses < _WITNESSES:
+    if f.woken_share is not None and counted is False and witnesses < _WITNESSES:
         return diagnosis(
             "server-queue-unknown",
             "server",
@@ -271,12 +286,14 @@ def _queue(f: Facts) -> Diagnosis | None:
     sure = (
         f.queue_is_measured
         or (known is not None and estimate is not None and (low or 0) <= known)
-        or (f.woken_share is not None and f.woken_share <= _STARVED)
+        or bool(counted)
         or witnesses >= _WITNESSES
     ) and not f.few_ops
-    text = (
-        f"calls wait {split} for {_whom(known, s, sure=sure)}, and are processed for {f.mean.said(f.in_thread_ms)} ms"
-    )
+    text = f"calls wait {split} for {_whom(known, s, sure=sure)}"
+    if queue_ms is not None:
+        text += f", and are processed for {f.mean.said(f.in_thread_ms)} ms"
+    if counted and f.woken_share is not None:
+        text += f"; {percent(f.woken_share)} of its queued sockets found an idle thread (pool_stats)"
     if not sure:
         text += "; storage or processors that take no more at once would look alike: the number of threads decides"
     return diagnosis(

@@ -7,10 +7,9 @@ it from all of them.
 
 from __future__ import annotations
 
-from nfslat.findings.facts import STORAGE_OPS, WAKES, WAKES_OF_A_CHANGE, Facts, SlowOps
+from nfslat.findings.facts import CHANGES, WAKES, WAKES_OF_A_CHANGE, Facts, SlowOps
 
 _LATE_MS = 0.5  # less is what any host takes now and then
-_CHANGES = STORAGE_OPS - {"READ"}
 _HALF = 0.5  # of the time
 _UNLUCKY = 1.5  # times the mean: of ops that a host keeps waiting by chance the slow ones are those that met it most
 
@@ -23,7 +22,7 @@ def late_ms(f: Facts) -> float:
     if f.late is None or (f.late.quickest_ms is not None and f.late.quickest_ms >= _HALF * f.late.op_ms):
         return 0.0  # none is quick, though the host must have been prompt with some
     ops = sum(row.count for row in f.by_op)
-    changes = sum(row.count for row in f.by_op if row.op in _CHANGES)
+    changes = sum(row.count for row in f.by_op if row.op in CHANGES)
     wakes = WAKES + (WAKES_OF_A_CHANGE - WAKES) * changes / ops if ops else WAKES
     return _where_it_explains(f.late.mean_ms, wakes, f.in_thread_ms)
 
@@ -31,7 +30,7 @@ def late_ms(f: Facts) -> float:
 def late_beside_ms(f: Facts, s: SlowOps) -> float:
     """The same of the time of ops that are slow at times, by the calls that came meanwhile."""
     late = s.late_ms if s.late_ms is not None or f.late is None else f.late.mean_ms
-    wakes = WAKES if _CHANGES.isdisjoint(s.ops) else WAKES_OF_A_CHANGE
+    wakes = WAKES if CHANGES.isdisjoint(s.ops) else WAKES_OF_A_CHANGE
     return _where_it_explains(late, _UNLUCKY * wakes, s.slow_ms)
 
 

@@ -86,6 +86,11 @@ WINDOW = Step(
     "both hosts, under the same load",
     "whose window is full: cwnd of the sender, rcv_space and Recv-Q of the receiver",
 )
+PING = Step(
+    "ping -c 100 -i 0.2 SERVER; mtr -rwc 100 SERVER",
+    "the client, under the same load",
+    "whether the path varies as these messages do (mdev beside min), and from which hop on",
+)
 BANDWIDTH = Step(
     "iperf3 -c SERVER -t 10; iperf3 -c SERVER -t 10 -R",
     "the client, with iperf3 -s on the server",

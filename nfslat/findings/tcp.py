@@ -92,6 +92,8 @@ class Bandwidth(Evidence):
     mbit_per_s: float  # payload
     way: str  # call or reply
     busy_share: float  # of the time in which it carried any
+    hog: str | None = field(default=None, metadata=OPTIONAL)  # who else has most of it
+    hog_share: float | None = field(default=None, metadata=OPTIONAL)
 
 
 class _Said(NamedTuple):
@@ -101,6 +103,7 @@ class _Said(NamedTuple):
     confidence: str
     advice: LookAt
     evidence: Evidence | None = None  # beside the waits, and the ops that they hit
+    layer: str = "network"
 
 
 def tcp_findings(facts: Facts) -> list[Diagnosis]:
@@ -126,7 +129,7 @@ def _finding(
         return None
     return diagnosis(
         code,
-        "network",
+        said.layer,
         said.text,
         share=f.share_within("network", waits) + f.share(kept),
         slowest=f.slowest_share(slowest),
@@ -189,6 +192,8 @@ def _loss(f: Facts) -> Diagnosis | None:
             "when RPC's timer ran out"
         )
     kept, stops = f.kept_ms(Why.LOSS), f.kept_above.get(Why.LOSS)
+    if f.counted("net-loss") is False:
+        return None  # what neither host sent again was not lost, but missed by a capture
     if waits is None or not (worth(f, waits, slowest or 0.0, _LOSS) or kept or f.lost_share >= _OFTEN):
         return None
     if kept and stops is not None:
@@ -297,6 +302,7 @@ def _zero_window(stalls: Stalls, waits: float) -> _Said:
             risk="a larger buffer hides a reader that is too slow but does not make it faster",
         ),
         ZeroWindow(closed_by=who, in_server_ms=within),
+        who,
     )
 
 
@@ -418,9 +424,11 @@ def _bandwidth(stalls: Stalls, waits: float) -> _Said | None:
     rate = max(stalls.rates, key=lambda one: one.share)
     way = "from client to server" if rate.way == "call" else "from server to client"
     within, inside = _inside(stalls, _FULL)
+    hog = rate.hog
+    of_hog = "" if hog is None else f", and {percent(hog.share)} of it is of {hog.name}"
     return _Said(
         f"ops wait {ms(waits)} ms on average because the path {way} carries no more than {rate.mbit_per_s:.3g} Mbit/s "
-        f"of payload, which it does for {percent(rate.share)} of its busy time{inside}",
+        f"of payload, which it does for {percent(rate.share)} of its busy time{of_hog}{inside}",
         "likely",
         LookAt(
             knob="the path",
@@ -431,7 +439,14 @@ def _bandwidth(stalls: Stalls, waits: float) -> _Said | None:
             verify="payload at a higher rate than this in a new capture",
             risk="more slots or connections make the queue longer, not the path faster",
         ),
-        Bandwidth(in_server_ms=within, mbit_per_s=rate.mbit_per_s, way=rate.way, busy_share=rate.share),
+        Bandwidth(
+            in_server_ms=within,
+            mbit_per_s=rate.mbit_per_s,
+            way=rate.way,
+            busy_share=rate.share,
+            hog=hog.name if hog else None,
+            hog_share=hog.share if hog else None,
+        ),
     )
 
 

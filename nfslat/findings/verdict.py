@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from nfslat.answer.model import NextStep, Objective, Verdict
 from nfslat.answer.words import complete
-from nfslat.findings.catalogue import row
+from nfslat.findings.catalogue import next_step, row
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.layers import LAYERS, Layers
-from nfslat.findings.leads import COMPLETE, FEW_OPS, INCOMPLETE, VERY_FEW_OPS, Ground, Lead, lead
+from nfslat.findings.leads import COMPLETE, FEW_OPS, INCOMPLETE, VAGUE, VERY_FEW_OPS, Ground, Lead, lead
 from nfslat.findings.put_off import PUT_OFF_CODES
+from nfslat.findings.server import UNKNOWN
 from nfslat.findings.words import lowered, ms, percent, span
 
-__all__ = ["Ground", "verdict", "verdict_of_hang"]
+__all__ = ["Ground", "but_given", "verdict", "verdict_of_hang"]
 
 _GRADES = ("low", "medium", "high")
 _SOME_NEGATIVE, _MANY_NEGATIVE = 0.01, 0.1  # of the ops
 _BOUND = 0.5  # of what the cause explains: so much of it that is known at most makes it no more than likely
 _NEARLY = 0.99  # no more is said of a time in which there are calls
 _IDLE = 0.5  # of the time: an application that is slow all the same is so by something else
+_EXPLAINED = 0.5  # of the mean: certain is what explains no less
+_UNKNOWN_SHARE = 0.1  # of the time: what hidden and unfinished calls may have of it beside a "no fault" that is certain
 _SURE = 0.60  # of figures that somebody gave, the share of the largest layer
 
 
@@ -46,7 +49,7 @@ def verdict(
     names_layer = is_sound and (unseen is None or unseen.is_sure(mean)) and (ticks is None or ticks.names_layer(mean))
     largest = mean.by_srt.largest if names_layer else None
     cause = found.cause
-    confidence, reasons = _confidence(found, mean, slowest, ground)
+    confidence, reasons = _confidence(found, mean, slowest, ground, findings)
     return Verdict(
         outcome=found.outcome,
         layer=cause.layer if cause is not None and found.outcome == "fault" else None,
@@ -64,6 +67,16 @@ def verdict(
         proof=_proof(mean, cause, findings) if is_sound else [],
         reasons=reasons,
     )
+
+
+def but_given(found: Verdict, given: Collection[str]) -> Verdict:
+    """The same verdict, whose next measurement is none of those whose commands are `given`: what is known already is
+    not asked for."""
+    if found.next is None or found.next.command not in given:
+        return found
+    others = row(found.cause or UNKNOWN).decided_by
+    left = next((next_step(one) for one in others if one.command not in given), None)
+    return dataclasses.replace(found, next=left)
 
 
 def verdict_of_hang(hangs: Sequence[Diagnosis]) -> Verdict | None:
@@ -114,16 +127,14 @@ def _text(
     unseen = None if ground is None else ground.unseen
     said: list[str] = []
     if found.outcome == "fault" and found.cause is not None:
-        of_cause = _of_cause(found.cause, found.by, mean, findings)
-        if found.first is not None:
-            of_cause[0] = f"{found.first.headline}. On the wire {lowered(of_cause[0])}"
-        said += of_cause
+        said += _of_cause(found, found.cause, mean, findings)
     elif found.outcome == "no-fault":
         met = ", ".join(_objective(one) for one in objectives if one.met)
         judged = f"what was asked for is met ({met})" if met else "nothing that was looked for explains the time"
         said.append(f"No fault found: {judged}.")
     else:
         said.append(f"Cannot tell yet: {found.why or lowered(found.cause.headline if found.cause else '')}.")
+    said += _hog(found, ground)
     said += [] if unseen is None else [unseen.with_them().strip()]
     ticks = None if ground is None else ground.ticks
     if mean.network_ms >= 0 and mean.server_ms >= 0 and (ticks is None or ticks.tells_means(mean)):
@@ -134,10 +145,17 @@ def _text(
         said.append(f"Nothing is in flight for {idle} of the time: what the client does then, no packet shows.")
     missed = ", ".join(_objective(one) for one in objectives if one.met is False)
     said += [f"Not met: {missed}."] if missed else []
-    said += [_also(found)] if [one for one in found.also if one is not found.first] else []
+    said += [_also(found)] if [one for one in found.also if not _is_said(one, found)] else []
     if found.by != "tries":
         said += _between_tries(findings, found)
     return " ".join(one for one in said if one)
+
+
+def _hog(found: Lead, ground: Ground | None) -> list[str]:
+    """Who else has most of what the cause is a queue for."""
+    known = row(found.cause.code).shared if found.cause is not None else ""
+    hog = None if ground is None or found.cause is None else ground.hogs.get(found.cause.layer)
+    return [f"{hog.name} has {percent(hog.share)} of {known}."] if hog is not None and known else []
 
 
 def _on_wire(mean: Layers) -> str:
@@ -145,22 +163,25 @@ def _on_wire(mean: Layers) -> str:
     return "" if mean.client_ms is None else " on the wire"
 
 
-def _of_cause(cause: Diagnosis, by: str, mean: Layers, findings: Sequence[Diagnosis]) -> list[str]:
-    """The cause first, then how much of the time it explains."""
+def _of_cause(found: Lead, cause: Diagnosis, mean: Layers, findings: Sequence[Diagnosis]) -> list[str]:
+    """The cause first, then how much of the time it explains, and what packets leave open beside it."""
+    by, either = found.by, "" if found.either is None else f", and {lowered(found.either.headline)}"
     if by == "limit":
         known = f" It explains {percent(cause.share)} of the mean on the wire." if cause.share else ""
-        return [f"{cause.headline}.", row(cause.code).uncounted + known]
+        return [f"{cause.headline}{either}.", row(cause.code).uncounted + known]
     if by == "tries":
         share = sum(one.share or 0.0 for one in findings if one.code in PUT_OFF_CODES)
         of = "all the time of requests" if mean.client_ms is None else "the application's time"
-        return [f"{cause.headline}. {percent(share)} of {of} passes between tries, and no response time shows it."]
+        put_off = f"{percent(share)} of {of} passes between tries, and no response time shows it"
+        return [f"{cause.headline}. {put_off}{either}."]
     if by == "slowest":
-        return [f"{cause.headline}: {percent(cause.slowest or 0.0)} of the time of the slowest 1 %{_on_wire(mean)}."]
+        of_slowest = f"{percent(cause.slowest or 0.0)} of the time of the slowest 1 %{_on_wire(mean)}"
+        return [f"{cause.headline}: {of_slowest}{either}."]
     of_mean = f"{_up_to(cause, mean)}{_of(cause, mean)} ({percent(cause.share or 0.0)})"
     of_slowest = "" if cause.slowest is None else f", and {percent(min(cause.slowest, 1.0))} of the slowest 1 %"
     of_slowest += "" if cause.slowest is None else _on_wire(mean)
     gain = f" {cause.gain.words}." if cause.gain is not None and cause.gain.words else ""
-    return [f"{cause.headline}: {of_mean}{of_slowest}.{gain}"]
+    return [f"{cause.headline}: {of_mean}{of_slowest}{either}.{gain}"]
 
 
 def _of(cause: Diagnosis, mean: Layers) -> str:
@@ -193,12 +214,17 @@ def _ops(mean: Layers) -> str:
     return "" if mean.ops in ("", "all") else f"{mean.ops} "
 
 
+def _is_said(one: Diagnosis, found: Lead) -> bool:
+    """Is it in the sentence already?"""
+    return one is found.either or lowered(one.headline) == found.why
+
+
 def _also(found: Lead) -> str:
     """What else was found, and matters."""
     said = [
         f"{lowered(one.headline)}{'' if one.share is None else f', {percent(one.share)} of the mean'}"
         for one in found.also
-        if one is not found.first
+        if not _is_said(one, found)
     ]
     first = "Besides" if found.outcome == "fault" else "What is known"
     return f"{first}: {'; '.join(said)}."
@@ -239,8 +265,10 @@ def _proof(mean: Layers, cause: Diagnosis | None, findings: Sequence[Diagnosis])
 # --- How sure ---------------------------------------------------------------------------------------------------------
 
 
-def _confidence(found: Lead, mean: Layers, slowest: Layers | None, ground: Ground | None) -> tuple[str, list[str]]:
-    """Of the whole text: the weakest of all grounds decides; each that is not strong is named."""
+def _confidence(
+    found: Lead, mean: Layers, slowest: Layers | None, ground: Ground | None, findings: Sequence[Diagnosis]
+) -> tuple[str, list[str]]:
+    """The text's: the weakest of all grounds decides; each that is not strong is named."""
     worst, reasons = _of_figures(mean) if ground is None else _of_captures(slowest, ground)
     if found.outcome == "undecided":
         return "low", [*reasons, "what decides it has not been measured"]
@@ -259,10 +287,27 @@ def _confidence(found: Lead, mean: Layers, slowest: Layers | None, ground: Groun
     if cause is not None and cause.layer == "client" and ground is not None and ground.unseen_explain:
         reasons.append("what lies above the wire may be of operations that are not in the captures")
         worst = min(worst, 1)
+    explained = sum(one.share or 0.0 for one in findings if one.code not in VAGUE)
+    if found.outcome == "fault" and found.by == "mean" and ground is not None and explained < _EXPLAINED:
+        reasons.append(f"{percent(1 - explained)} of the mean has no cause that was found")
+        worst = min(worst, 1)
+    if found.outcome == "no-fault" and ground is not None and (reason := _unexplained(ground, findings)):
+        reasons.append(reason)
+        worst = min(worst, 1)
     if ground is not None and ground.unseen is not None:
         reasons.append("operations that are not shown have much of the time; what they waited for is not known")
         worst = min(worst, 1)
     return _GRADES[worst], reasons
+
+
+def _unexplained(ground: Ground, findings: Sequence[Diagnosis]) -> str:
+    """Why "no fault" is not certain: time that nothing explains, or that no capture shows."""
+    if (share := sum(one.share or 0.0 for one in findings if one.code in VAGUE)) >= _EXPLAINED:
+        return f"nothing explains {percent(min(share, 1.0))} of the mean"
+    if (share := max(ground.hidden, ground.unfinished)) >= _UNKNOWN_SHARE:
+        what = "operations that are not shown" if share == ground.hidden else "calls without a reply"
+        return f"{what} have up to {percent(share)} of the time"
+    return ""
 
 
 def _of_figures(mean: Layers) -> tuple[int, list[str]]:

@@ -24,11 +24,12 @@ from nfslat.answer.contract import (
     Share,
     VerdictOutcome,
 )
-from nfslat.answer.figures import Summary
+from nfslat.answer.figures import GroupFigures, Summary
 from nfslat.answer.inflight import Held, ServerInFlight
 from nfslat.answer.model import Clock, Inferred, NextStep, Tool, Verdict
 
 SCHEMA = "nfslat.fleet/1"
+CANNOT_TELL: Held = "cannot tell"
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Captures:
 
 
 @dataclass(frozen=True)
-class OpRow:
+class OpRow(GroupFigures):
     """Ops of one operation, or of all, over all clients: those that are in both captures, and those of one capture
     whose times at the other host are inferred. Means are exact, but for what is inferred."""
 
@@ -93,7 +94,6 @@ class OpRow:
     client_ms: Summary  # SRT at the client
     server_ms: Summary  # SRT at the server
     network_ms: Summary  # client SRT minus server SRT, op by op
-    queue_ms: float | None  # mean wait for a server thread, of server_ms; None where the packets do not tell
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class SetApart:
     confidence: HowSure
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Client:
     """One client; figures are of its matched ops, or of those with inferred times."""
 
@@ -203,53 +203,56 @@ class Client:
     state: Annotated[str, Must(enum=["compared", "inferred", "server only", "client only", "failed"])]
     # the captures that its figures rest on; what the other host did is inferred where there is one
     source: Annotated[str, Must(enum=["both", "server", "client", "none"])]
-    groups: dict[str, str]  # "subnet", "nfs", "connections", "path", "server address", and the manifest's own
-    ops: Count  # with times of both sides
-    missed: Count  # ops without a partner, those outside of the common time left out
-    client_ms: Summary | None  # SRT at the client
-    server_ms: Summary | None  # SRT at the server
-    network_ms: Summary | None  # client SRT minus server SRT, op by op
-    queue_ms: float | None  # mean wait for a server thread; None where the packets do not tell
-    application_ms: float | None  # latency that its application sees, where it was given
-    excess: Excess | None  # against the typical client
-    verdict: Verdict | None  # of its own report
-    findings: list[Brief]  # of its own report
-    clock: Clock | None  # of its own report
-    round_trip_ms: float | None  # shortest round trip
-    lost_segments: Count | None  # TCP segments that were lost, both ways
-    sent_again_share: float | None  # share of the TCP bytes that was sent again
-    slots: Count | None  # slots, where slots hold it
-    slots_held: Held  # what keeps more from being in flight
-    in_flight_max: Count  # most ops in flight at once
-    audit: list[str]  # warnings on its captures
-    outlier: bool  # something sets it apart from the other clients
-    set_apart: SetApart | None  # the worst of it
-    why: str  # what sets it apart, one line; empty where nothing does
-    inferred: Inferred | None  # of its own report: which host's times, and how far they may be off; None: measured
-    why_not_inferred: str  # why nothing is inferred of the host without a capture; empty elsewhere
-    windows: list[ClientWindow]  # the same stretches as the server's windows
-    report: str | None  # its own report (JSON), where it was kept
-    command: str  # shows it again
+    # "subnet", "nfs", "connections", "path", "server address", and the manifest's own
+    groups: dict[str, str] = field(default_factory=dict)
+    ops: Count = 0  # with times of both sides
+    missed: Count = 0  # ops without a partner, those outside of the common time left out
+    client_ms: Summary | None = None  # SRT at the client
+    server_ms: Summary | None = None  # SRT at the server
+    network_ms: Summary | None = None  # client SRT minus server SRT, op by op
+    queue_ms: float | None = None  # mean wait for a server thread; None where the packets do not tell
+    application_ms: float | None = None  # latency that its application sees, where it was given
+    excess: Excess | None = None  # against the typical client
+    verdict: Verdict | None = None  # of its own report
+    findings: list[Brief] = field(default_factory=list)  # of its own report
+    clock: Clock | None = None  # of its own report
+    round_trip_ms: float | None = None  # shortest round trip
+    lost_segments: Count | None = None  # TCP segments that were lost, both ways
+    sent_again_share: float | None = None  # share of the TCP bytes that was sent again
+    slots: Count | None = None  # slots, where slots hold it
+    slots_held: Held = CANNOT_TELL  # what keeps more from being in flight
+    in_flight_max: Count = 0  # most ops in flight at once
+    audit: list[str] = field(default_factory=list)  # warnings on its captures
+    outlier: bool = False  # something sets it apart from the other clients
+    set_apart: SetApart | None = None  # the worst of it
+    why: str = ""  # what sets it apart, one line; empty where nothing does
+    # of its own report: which host's times, and how far they may be off; None: measured
+    inferred: Inferred | None = None
+    why_not_inferred: str = ""  # why nothing is inferred of the host without a capture; empty elsewhere
+    windows: list[ClientWindow] = field(default_factory=list)  # the same stretches as the server's windows
+    report: str | None = None  # its own report (JSON), where it was kept
+    command: str = ""  # shows it again
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Pattern:
     """Something that adds time, and whom it hits: all clients, a group, or one."""
 
     scope: Annotated[str, Must(enum=["all", "group", "one"])]  # whom it hits
     layer: LayerOrUnknown  # where it arises
     cause: str | None  # code of a finding
-    dimension: str | None  # attribute that the group shares; None where none tells it from the others
-    value: str | None  # its value
+    dimension: str | None = None  # attribute that the group shares; None where none tells it from the others
+    value: str | None = None  # its value
     clients: list[str]  # those that are hit
     of: Count  # clients with that attribute; for all: those that were compared
-    begin: str | None  # from then on, ISO 8601, server's clock; None: from the beginning
-    end: str | None  # until then; None: to the end
-    effect_ms: float | None  # by how much their ops take longer than those of the others, or wait
-    excess_s: float | None  # summed, seconds
-    share: float | None  # of the time of all ops of the fleet
+    begin: str | None = None  # from then on, ISO 8601, server's clock; None: from the beginning
+    end: str | None = None  # until then; None: to the end
+    effect_ms: float | None = None  # by how much their ops take longer than those of the others, or wait
+    excess_s: float | None = None  # summed, seconds
+    share: float | None = None  # of the time of all ops of the fleet
     confidence: HowSure  # how sure
-    p_value: Share | None  # that chance makes such a group, corrected for the number of groups that were looked at
+    # that chance makes such a group, corrected for the number of groups that were looked at
+    p_value: Share | None = None
     text: str  # one sentence that can be pasted into a ticket
     evidence: dict[str, Any] = field(default_factory=dict)  # the figures that it rests on
     inferred: Count = 0  # of `clients`: those whose figures in this are inferred

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nfslat.inflight.levels import unseen
-from nfslat.inflight.slots import Slots, held_at
+from nfslat.inflight.slots import Slots, held_at, is_flushed
 from nfslat.kernels.order import side_by_side
 from nfslat.model.details import Details, SessionLimits
 from nfslat.model.protocol import NULL, NULL32, is_callback_program
@@ -20,7 +20,7 @@ from nfslat.model.tables import U32 as U32Column
 from nfslat.peer.inferred import Stamps
 
 _AT_ONCE_NS = 150_000  # as in `slots`
-_MOST = 0.5  # of the busy time
+_LEAST = 0.2  # of the busy time: so long all slots must have been in use to be a limit
 _FEW_SLOTS = 1 << 16
 _HIDDEN = 0.25  # as in `slots`
 
@@ -45,8 +45,11 @@ class Session(NamedTuple):
 
     @property
     def limited(self) -> bool:
-        """Were all slots in use for most of the busy time? Whether calls waited for one is not on the wire."""
-        return self.at_limit_share is not None and self.at_limit_share >= _MOST
+        """Were all slots in use for longer than any smaller number of them? What would ask for more piles up at a limit
+        that it knows, however late a busy client fills slots that are free. Whether calls waited is not on the wire."""
+        if self.limit is None or self.at_limit_share is None or self.at_limit_share < _LEAST:
+            return False
+        return all(self.at_limit_share > (self.slots.levels.share(level) or 0.0) for level in range(1, self.limit))
 
     @property
     def own_limit(self) -> int | None:
@@ -98,7 +101,8 @@ def _channel(
     shown, callbacks = details.slots, bool(channel & 1)
     session, rows, slot = shown.sessions[channel >> 1], shown.op[at], shown.slot[at]
     starts, ends = ops.t0[rows], ops.t3[rows]
-    slots = held_at(starts, ends, hidden, NULL, ops.fh[rows], None if stamps is None else stamps.take(rows))
+    own = None if stamps is None else stamps.take(rows)
+    slots = held_at(starts, ends, hidden, NULL, ops.fh[rows], own, is_flushed=is_flushed(ops, rows))
     limits = granted.get(session)
     negotiated = None if limits is None else limits.back_requests if callbacks else limits.fore_requests
     target = _target(shown.target_highest[at], ends)

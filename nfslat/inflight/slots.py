@@ -8,7 +8,8 @@ that fill the top after a reply come within 150 us of it where slots hold the cl
 a faster host workers may be as fast as that, and no time tells the two apart. Files may: where each has a caller of its
 own, its next call goes out behind those of all callers in line for a slot, and at once where there is no such line. And
 what was exceeded is no number of slots. On a slower host slots may be as slow as workers are on a fast one, so these
-are told only by what takes far longer; and not where files take turns.
+are told only by what takes far longer; and not where files take turns. Slots they are where files do, and where a
+client's flusher sends WRITE after WRITE of a file: nobody waits for these one by one, so no callers hold them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from nfslat.kernels.heard import places
 from nfslat.kernels.levels import in_order, turnarounds_ns
 from nfslat.kernels.order import argsort, side_by_side
 from nfslat.model.protocol import NULL, NULL32
-from nfslat.model.tables import I32, I64, U32, Ops
+from nfslat.model.tables import I32, I64, U32, UNSTABLE_WRITE, Ops
 from nfslat.peer.inferred import Stamps
 
 KNOWN = {
@@ -44,6 +45,8 @@ _CLOCKED = 0.8  # of the calls that fill the top
 _MEAN, _LONG_NS, _SURE = 4 / 3, 1_000_000, 2
 _SLOWER = 2  # times as long slots of a slow client may take; where half of the calls take longer it is an application
 _TURNS = 0.4  # of the calls go out when the same number of others did: files chosen at random come to 0.2
+_FLUSHED = 0.9  # of the ops, UNSTABLE WRITEs that go on where one before ended; of their time, the most to be sent in
+_FLUSH_CLOCKED = 0.5  # of the calls that fill the top: between a reply and a flusher's next call lies no caller
 _ALONE = 0.95  # of the calls for a file that had one before, those that come behind its reply
 _ENOUGH = 50_000  # ops tell how files take turns
 _APART = 4  # replies must be so many times further apart than the time in which a call follows one
@@ -55,10 +58,14 @@ class Held(Enum):
     """What keeps the number in flight at its top."""
 
     NOTHING = "nothing"  # it moves up and down
-    SLOTS = "likely slots"  # flat, and calls follow replies as fast as a kernel does it: slots, or very quick workers
+    SLOTS = "slots"  # so, and as no number of callers would: callers stand in line for them, or a flusher does
+    LIKELY = "likely slots"  # flat, and calls follow replies as fast as a kernel does it: slots, or very quick workers
     WORKERS = "workers"  # flat, but what follows a reply takes as long as an application, or is for the same file
     EITHER = "slots or workers"  # flat, and replies come too close together, or the client is too slow, to tell
     UNKNOWN = "cannot tell"  # too few ops, or too many of them not captured
+
+
+_LIMITS = (Held.SLOTS, Held.LIKELY)
 
 
 class Slots(NamedTuple):
@@ -84,7 +91,7 @@ class Slots(NamedTuple):
     @property
     def limited(self) -> bool:
         """Is the number of slots likely to be what holds the client?"""
-        return self.held is Held.SLOTS
+        return self.held in _LIMITS
 
     @property
     def hint(self) -> str | None:
@@ -113,7 +120,7 @@ class MountSlots(NamedTuple):
     @property
     def slots(self) -> int | None:
         """Slots of all its connections together, where slots are likely to hold it."""
-        return sum(one.level or 0 for one in self.connections if one.limited) if self.held is Held.SLOTS else None
+        return sum(one.level or 0 for one in self.connections if one.limited) if self.held in _LIMITS else None
 
     @property
     def taking_turns(self) -> int | None:
@@ -166,7 +173,8 @@ def _mount(
     found, used = [], []
     for conn, rows in parts:
         starts, ends = ops.t0[rows], ops.t3[rows]
-        found.append(held_at(starts, ends, hidden, conn, ops.fh[rows], None if stamps is None else stamps.take(rows)))
+        own = None if stamps is None else stamps.take(rows)
+        found.append(held_at(starts, ends, hidden, conn, ops.fh[rows], own, is_flushed=is_flushed(ops, rows)))
         used.append((int(starts.min()), int(ends.max())))
     if len(parts) == 1:
         return MountSlots(client, server, count, 1, found[0].levels, tuple(found))
@@ -178,13 +186,20 @@ def _mount(
 
 
 def held_at(
-    starts: I64, ends: I64, hidden: float, conn: int, files: U32 | None = None, stamps: Stamps | None = None
+    starts: I64,
+    ends: I64,
+    hidden: float,
+    conn: int,
+    files: U32 | None = None,
+    stamps: Stamps | None = None,
+    *,
+    is_flushed: bool = False,
 ) -> Slots:
     """What holds the ops of one connection or session, in flight from `starts` to `ends` (ns, in any order).
 
     `files` are what they work on (``Ops.fh``), where that is to be looked at. `stamps` are those of the
     client's own clock where its instants were inferred: how soon a call follows a reply is less than what they are
-    known to.
+    known to. `is_flushed`: see there.
     """
     events = in_order(starts, ends)
     found = levels_of(events)
@@ -213,17 +228,30 @@ def held_at(
         held = Held.NOTHING
     elif clocked_share is None:
         held = Held.UNKNOWN
-    elif turns is None and (own_files or (is_slow and stamps is None)):
+    elif turns is None and not is_flushed and (own_files or (is_slow and stamps is None)):
         held = Held.WORKERS
     elif found.max <= top and (
-        clocked_share >= _CLOCKED
+        clocked_share >= (_FLUSH_CLOCKED if is_flushed else _CLOCKED)
         if stamps is None
         else _at_once_by(stamps, starts, ends, max(top - hides, 1), at_once_ns)
     ):
-        held = Held.SLOTS
+        held = Held.LIKELY if turns is None and not is_flushed else Held.SLOTS
     else:
         held = Held.WORKERS if is_slow and turns is None else Held.EITHER
     return Slots(conn, count, found, top, at_top_share, clocked_share, at_once_ns / 1e3, turnaround_us, held, turns)
+
+
+def is_flushed(ops: Ops, rows: I32 | I64) -> bool:
+    """Are the ops in `rows` those of a flusher: UNSTABLE WRITEs, each of which goes on where the one of its file before
+    ended, and leaves at once? What waits for room in the path or in a window is no flusher that waits for a slot."""
+    writes = rows[(ops.flags[rows] & UNSTABLE_WRITE) != 0]
+    if len(writes) < max(_FLUSHED * len(rows), _FEWEST):
+        return False
+    by_file = writes[np.argsort(ops.fh[writes], kind="stable")]
+    before, after = by_file[:-1], by_file[1:]
+    goes_on = (ops.fh[after] == ops.fh[before]) & (ops.offset[after] == ops.offset[before] + ops.size[before])
+    sent_ns, whole_ns = (int((until[writes] - ops.t0[writes]).sum()) for until in (ops.t1, ops.t3))
+    return bool(np.count_nonzero(goes_on) >= _FLUSHED * len(writes)) and sent_ns <= (1 - _FLUSHED) * whole_ns
 
 
 def _at_once_by(stamps: Stamps, starts: I64, ends: I64, top: int, at_once_ns: float) -> bool:

@@ -13,9 +13,11 @@ from nfslat.flow.pairs import Pair
 from nfslat.live.baseline import Baseline
 from nfslat.live.rows import Row
 from nfslat.live.watch import Event, OnPackets, Stretch, Watched
+from nfslat.model.units import NS_PER_S
 
 _STRETCHES_OF_END = 2  # in a row without it: it has ended. After one it may go on
 _LEAST_SHARE = 0.5  # of the mean: what explains as much is seen in what its layer takes
+_LEAST_SILENCE_NS = 10 * NS_PER_S  # a call that is older leads a verdict
 _LEAST_OF_LAYER = 0.5  # of the time that its layer took when it was named last
 _EVENTS = frozenset(("pause", "no-connection"))  # over when they are not seen, whatever operations take
 
@@ -151,25 +153,28 @@ def followed(
 
 
 class _Silence:
-    """Stretches in a row in which no operation ends: where calls are sent in them, does nobody answer these?"""
+    """Stretches in a row in which no operation ends: are there calls that nobody answers? Asked where something is
+    sent in them, and where nothing is when the silence is `_LEAST_SILENCE_NS` long, twice that, and so on."""
 
     def __init__(self) -> None:
         self._since_ns: int | None = None  # when the last stretch with operations began
+        self._ask_ns = 0  # when it is asked again
         self._hang: tuple[Verdict, OnPackets] | None = None  # as it was named first, and the packets that say so
 
     def add(self, stretch: Stretch, watch: Watched) -> Stretch:
         """The same, with what hangs by the packets since operations ended last, where that leads."""
         pair, row = stretch.pair, stretch.row
         if row.ops or row.gap is not None:
-            self._since_ns, self._hang = pair.begin_ns, None
+            self._since_ns, self._hang, self._ask_ns = pair.begin_ns, None, pair.end_ns + _LEAST_SILENCE_NS
             return stretch
         if self._since_ns is None:
-            self._since_ns = pair.begin_ns
+            self._since_ns, self._ask_ns = pair.begin_ns, pair.begin_ns + _LEAST_SILENCE_NS
         if self._hang is not None:
             verdict, on_packets = self._hang
             return dataclasses.replace(stretch, row=row.judged(verdict), on_packets=on_packets)
-        if not row.payload_bytes:
+        if not row.payload_bytes and pair.end_ns < self._ask_ns:
             return stretch
+        self._ask_ns = max(self._ask_ns, 2 * pair.end_ns - self._since_ns)
         try:
             on_packets = watch.on_packets((self._since_ns, pair.end_ns))
         except (NfslatError, OSError):

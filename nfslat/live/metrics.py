@@ -18,9 +18,10 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from nfslat.answer.contract import OUTCOMES
+from nfslat.answer.figures import GROUP_FIGURES, GroupFigure, figures_of
 from nfslat.live.rows import Row
 from nfslat.model.tables import I64
-from nfslat.model.units import NS_PER_S
+from nfslat.model.units import NS_PER_MS, NS_PER_S
 from nfslat.results import Analysis
 from nfslat.tally.columns import NOT_TOLD, OpColumns
 from nfslat.tally.keys import by_operation, names_of
@@ -107,6 +108,16 @@ class _ClientSums:
                     self.histograms[name][labels[0], labels[1]].add(ns)
 
 
+def metric_of(figure: GroupFigure) -> str:
+    """Its name: OpenMetrics has seconds."""
+    return f"nfslat_mean_{figure.name.removesuffix('_ms')}_seconds" if figure.unit else f"nfslat_mean_{figure.name}"
+
+
+def in_metrics(figure: GroupFigure, value: float) -> float:
+    """The value as OpenMetrics has it."""
+    return value * NS_PER_MS / NS_PER_S if figure.unit else value
+
+
 class Metrics(Collector):
     """Metrics of all stretches so far. Where there are several clients, all have a label that says which."""
 
@@ -143,6 +154,10 @@ class Metrics(Collector):
         for name, value_of, words in _GAUGES:
             values = [(client, value) for client, row in rows if (value := value_of(row)) is not None]
             yield self._gauge(name, words, (), values)
+        for figure in GROUP_FIGURES:
+            means = [(client, figures_of(row)[figure.name]) for client, row in rows]
+            known = [(client, in_metrics(figure, mean)) for client, mean in means if mean is not None]
+            yield self._gauge(metric_of(figure), figure.says, (), known)
         outcomes = [([*client, each], float(each == row.outcome)) for client, row in rows for each in OUTCOMES]
         yield self._gauge("nfslat_outcome", "1 for the outcome of the last stretch.", ("outcome",), outcomes)
         labels = ("cause", "layer", "confidence")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.answer.figures import Summary
+from nfslat.answer.figures import GroupFigures, Summary, figures_of
 from nfslat.answer.model import Report, Verdict
 from nfslat.decompose import srt_ns
 from nfslat.flow.alone import of_clients
@@ -23,7 +23,7 @@ SRT = "nfslat"  # how a response time is measured
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class Row(GroupFigures):
     """What ended in a window. Latencies are ms, None where no op is in both captures, or where nothing tells."""
 
     begin: str  # ISO 8601, on the client's clock
@@ -39,7 +39,6 @@ class Row:
     client_p99_ms: float | None = None
     network_ms: float | None = None  # mean
     server_ms: float | None = None  # mean, the wait for a thread included
-    queue_ms: float | None = None  # mean wait for a thread
     in_flight: float | None = None  # mean, at the server, while any op is
     threads: int | None = None  # of the server, where calls wait for one
     slots: int | None = None  # of the client, where they are likely to hold it back
@@ -115,7 +114,7 @@ def row_of(pair: Pair, report: Report | None) -> Row:
         client_p99_ms=total.client_ms.p99,
         network_ms=total.network_ms.mean,
         server_ms=total.server_ms.mean,
-        queue_ms=None if server is None else server.queue_ms,
+        **figures_of(total),
         in_flight=None if server is None else server.mean,
         threads=None if server is None or not server.limited else server.threads_estimate,
         slots=None if inflight is None else inflight.client.slots_estimate,

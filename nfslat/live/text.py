@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from nfslat.answer.figures import GROUP_FIGURES, figures_of
 from nfslat.answer.words import ms
-from nfslat.findings.client import SLOT_CODES
 from nfslat.live.held import held_from
 from nfslat.live.rows import Row
 from nfslat.live.together import Whole
@@ -15,9 +15,13 @@ from nfslat.live.watch import Stretch
 from nfslat.model.units import iso
 from nfslat.report.text_layout import count, count_of, wrap
 
+# Columns of their own have the wait for a thread and the rest; others of a group follow.
+_MORE = tuple(figure for figure in GROUP_FIGURES if not figure.stands_apart)
 HEADINGS = (
-    "           ops/s   MB/s client    p99   net-   wait     in",
-    "time                    SRT ms     ms   work thread thread lost answer",
+    "           ops/s   MB/s client    p99   net-   wait     in" + "".join(f" {one.head[:6]:>6}" for one in _MORE),
+    "time                    SRT ms     ms   work thread thread"
+    + "".join(f" {one.unit:>6}" for one in _MORE)
+    + " lost answer",
 )
 _ROWS_A_HEADING = 20
 _RUNS_LISTED = 4
@@ -122,7 +126,7 @@ class Lines:
         if row.gap is not None and begins:
             yield from self.note(row.text)
         if stretch.began:
-            answer = ". ".join(row.text.split(". ")[: _sentences(stretch)]).rstrip(".")
+            answer = row.text.split(". ")[0].rstrip(".")
             yield from self.note(f"{answer} (confidence {row.confidence}).")
             if stretch.on_packets is not None and stretch.on_packets.from_ns is not None:
                 yield from self.note(f"its packets are {held_from(stretch.on_packets.from_ns)}")
@@ -151,12 +155,6 @@ def words_of(whole: Whole) -> str:
     return f"all: {whole.ops_per_s:,.0f} ops/s{mean}: {answer}{of}"
 
 
-def _sentences(stretch: Stretch) -> int:
-    """Sentences of the verdict up to its cause: what may keep requests from the wire is said in front of that."""
-    verdict = None if stretch.answer is None else stretch.answer.verdict
-    return 1 if verdict is None or verdict.share is None or not {*verdict.also[:1]} & {*SLOT_CODES} else 2
-
-
 def _count(stretches: int) -> str:
     return f"{count(stretches)} stretch{'' if stretches == 1 else 'es'}"
 
@@ -182,11 +180,12 @@ def cells_of(row: Row) -> list[str]:
     in_thread = None if row.server_ms is None else row.server_ms - (row.queue_ms or 0.0)
     at_client = [_ms(value, inferred=row.inferred == "client") for value in (row.client_ms, row.client_p99_ms)]
     at_server = [_ms(value, inferred=row.inferred == "server") for value in (row.queue_ms, in_thread)]
+    more = [_ms(figures_of(row)[figure.name], inferred=bool(row.inferred)) for figure in _MORE]
     return [
         f"{clock(row.begin):<8}",
         f"{row.ops_per_s:>7,.0f}",
         f"{row.mb_per_s:>6.{1 if row.mb_per_s < _TENTHS_BELOW_MB else 0}f}",
-        *(f"{cell:>6}" for cell in (*at_client, _ms(row.network_ms, inferred=bool(row.inferred)), *at_server)),
+        *(f"{cell:>6}" for cell in (*at_client, _ms(row.network_ms, inferred=bool(row.inferred)), *at_server, *more)),
         f"{'-' if row.lost_segments is None else row.lost_segments:>4}",
         answer_of(row),
     ]

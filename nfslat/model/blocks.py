@@ -51,6 +51,8 @@ def rank(rows: int | I64, percent: int) -> int | I64:
 def tally(rows: int, count: int, work: Callable[[slice], npt.NDArray[np.integer[Any]]]) -> I64:
     """How often each number from 0 to `count` - 1 occurs in what `work` makes of each block of `rows` rows."""
     parts = each_block(rows, lambda at: np.bincount(work(at), minlength=count))
+    if len(parts) == 1:
+        return parts[0].astype(np.int64, copy=False)
     return np.asarray(np.sum(parts, axis=0) if parts else np.zeros(count), dtype=np.int64)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -312,6 +313,29 @@ class Loads(Table):
     stretch_ns: int = 10_000_000  # doubled until what is kept fits
 
 
+class Stream(NamedTuple):
+    """One direction of a TCP connection or of a pair of UDP ports that showed no RPC."""
+
+    sender: str
+    sender_port: int
+    receiver: str
+    receiver_port: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Others(Table):
+    """Payload of streams without RPC, one row a stream and stretch of `stretch_ns` with any, in time order.
+
+    Of the first 4,096 streams. What a connection carried before it showed RPC is here.
+    """
+
+    stream: I32  # row of `streams`
+    begin_ns: I64  # a multiple of `stretch_ns`
+    bytes: I64  # of TCP retransmissions included; of UDP the datagrams
+    streams: tuple[Stream, ...] = ()
+    stretch_ns: int = 10_000_000  # doubled until what is kept fits
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Unread(Table):
     """Bytes of messages whose headers are not in the capture: behind the snaplen, in a hole, or where the place of the
@@ -395,6 +419,7 @@ class Details:
     loads: Loads
     callers: Callers = field(default_factory=Callers.empty)
     files: Files = field(default_factory=Files.empty)
+    others: Others = field(default_factory=Others.empty)
     unread: Unread = field(default_factory=Unread.empty)
     replies: Replies = field(default_factory=Replies.empty)
     unanswered: Unanswered = field(default_factory=Unanswered.empty)

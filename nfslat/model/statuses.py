@@ -49,6 +49,11 @@ _V4 = (
 ).split()
 _V4_NAMES = {**_ALL, **_V3, **dict(enumerate(_V4, _V4_FIRST))}
 _NAMES = {2: _ALL, 3: {**_ALL, **_V3}, 4: _V4_NAMES}
+# By `Ops.accept` (RFC 5531 section 9).
+RPC_STATUSES = {
+    1: "PROG_UNAVAIL", 2: "PROG_MISMATCH", 3: "PROC_UNAVAIL", 4: "GARBAGE_ARGS", 5: "SYSTEM_ERR", 8: "RPC_MISMATCH",
+    9: "AUTH_ERROR",
+}  # fmt: skip
 _PREFIXES = {2: "NFSERR", 3: "NFS3ERR", 4: "NFS4ERR"}
 
 _SAYS = {
@@ -80,6 +85,11 @@ def status_name(version: int, status: int) -> str:
     prefix = _PREFIXES.get(version, "NFSERR")
     name = _NAMES.get(version, _ALL).get(status, "")
     return f"{prefix} {status}" if not name or name.isdigit() else f"{prefix}_{name}"
+
+
+def rpc_status_name(accept: int) -> str:
+    """``RPC AUTH_ERROR`` of a reply that has no result (`Ops.accept`)."""
+    return f"RPC {RPC_STATUSES.get(accept, accept)}"
 
 
 def says(version: int, status: int) -> Says:

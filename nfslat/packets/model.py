@@ -67,6 +67,21 @@ class ShownOp:
 
 
 @dataclass(frozen=True)
+class ShownCall:
+    """A call that has no reply in one of the captures, or in both."""
+
+    xid: str  # 0x and eight hexadecimal digits
+    op: str  # program, version and operation: NFSv3 READ
+    client: str  # address and port
+    server: str
+    transport: str  # tcp, udp
+    at: str  # when the client sent it first
+    waits_ms: NotNegative  # from then until the captures end
+    packets: list[Moment]  # on both sides, by time: the call, each time, and a reply that one capture alone has
+    lines: list[ShownLine]  # RPC and NFS of the call; empty where Wireshark does not show it
+
+
+@dataclass(frozen=True)
 class Shown(Document):
     """What nfslat show --json writes."""
 
@@ -76,3 +91,4 @@ class Shown(Document):
     nfslat: Tool  # what made it
     swapped: bool  # the captures were given client first
     ops: list[ShownOp]  # those asked for
+    calls: list[ShownCall]  # those asked for that have no reply

@@ -26,7 +26,9 @@ from nfslat.model.tables import Miss, State
 from nfslat.names.paths import paths_of
 from nfslat.names.text import in_charset
 from nfslat.packets.dissect import Line, Message, Wanted, dissect
+from nfslat.packets.model import ShownCall
 from nfslat.packets.timeline import timeline, title
+from nfslat.packets.waiting import render_calls, waiting_calls_of
 from nfslat.report.text_layout import shorten, wrap
 from nfslat.results import Correlation, Side
 from nfslat.select import REASONS, is_reverse, op_labels
@@ -46,6 +48,18 @@ _BIT_FIELD = re.compile(r"^[01. ]{9,} = ")
 def chosen(found: Correlation, xids: Sequence[int] | None, slowest: int) -> list[int]:
     """Rows of ``found.matched``: those with `xids`, else the slowest. Raises as `by_xid` does."""
     return [row for xid in xids for row in by_xid(found, xid)] if xids else slowest_ops(found, slowest)
+
+
+def asked(
+    found: Correlation, xids: Sequence[int] | None, slowest: int, tools: Tools
+) -> tuple[list[int], list[ShownCall]]:
+    """As `chosen`, and those of the calls with `xids` that have no reply."""
+    if not xids:
+        return chosen(found, xids, slowest), []
+    matched = found.client.ops.xid[found.matched.client]
+    calls = {xid: waiting_calls_of(found, xid, tools) for xid in xids if xid not in matched}
+    rows = [row for xid in xids if not calls.get(xid) for row in by_xid(found, xid)]
+    return rows, [call for some in calls.values() for call in some]
 
 
 def by_xid(found: Correlation, xid: int) -> list[int]:
@@ -76,11 +90,13 @@ def render(
     rows: Sequence[int],
     tools: Tools,
     *,
+    calls: Sequence[ShownCall] = (),
     width: int = 80,
     name_encoding: str | None = None,
     charset: str = "ascii",
 ) -> Iterator[str]:
-    """Text about each of `rows` (of ``found.matched``), in pieces that end with a newline; no line exceeds `width`.
+    """Text about each of `rows` (of ``found.matched``), and of `calls`, in pieces that end with a newline; no line
+    exceeds `width`.
 
     `name_encoding` is the code page of file names that are not UTF-8 (`nfslat.names.text`), `charset` that in which
     they are shown; all else is ASCII. Raises ``ToolError`` where tshark cannot read a frame again.
@@ -103,6 +119,7 @@ def render(
         dissected = dissected or Dissected(found, [place(found, row) for row in rows], tools)
         for is_reply in (False, True):
             yield _text(_content(op, is_reply, dissected, width))
+    yield from render_calls(calls, width)
 
 
 def _text(lines: Sequence[str]) -> str:

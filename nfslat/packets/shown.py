@@ -16,15 +16,21 @@ from nfslat.model.protocol import NULL
 from nfslat.model.tables import endpoint
 from nfslat.model.units import iso, to_ms
 from nfslat.names.paths import paths_of
-from nfslat.packets.model import SCHEMA, Shown, ShownLine, ShownMessage, ShownOp
+from nfslat.packets.model import SCHEMA, Shown, ShownCall, ShownLine, ShownMessage, ShownOp
 from nfslat.packets.show import Dissected
 from nfslat.results import Correlation
 
 
 def shown(
-    found: Correlation, rows: Sequence[int], tools: Tools, tool: Tool, *, name_encoding: str | None = None
+    found: Correlation,
+    rows: Sequence[int],
+    tools: Tools,
+    tool: Tool,
+    *,
+    calls: Sequence[ShownCall] = (),
+    name_encoding: str | None = None,
 ) -> Shown:
-    """Of each of `rows` (of ``found.matched``). Raises ``ToolError`` where tshark cannot read a frame again."""
+    """Of each of `rows` (of ``found.matched``) and `calls`. Raises ``ToolError`` as `Dissected` does."""
     paths = paths_of(found, name_encoding, np.array(rows, dtype=np.int64))
     ops = [place(found, row) for row in rows]
     dissected = Dissected(found, ops, tools)
@@ -36,6 +42,7 @@ def shown(
         nfslat=tool,
         swapped=found.swapped,
         ops=[_op(op, path, to_path, dissected) for op, (path, to_path) in zip(ops, named, strict=True)],
+        calls=list(calls),
     )
 
 

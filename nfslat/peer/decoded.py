@@ -4,7 +4,8 @@ as that is known; and its ops matched with those of the first."""
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,8 +15,14 @@ from nfslat.match.match import Matching
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Blocked, Details, Hangs, Pauses, TcpEvent, TcpEvents, Unread
 from nfslat.model.protocol import NULL
-from nfslat.model.tables import I32, I64, Loose, Matched, Miss, Ops, State, Unmatched
+from nfslat.model.segments import AGAIN, BACK, TWICE, Segments
+from nfslat.model.tables import I32, I64, Loose, Matched, Miss, Ops, State, Table, Unmatched
 from nfslat.peer.infer import Found
+
+TableT = TypeVar("TableT", bound=Table)
+
+_NO_FRAMES = np.zeros(0, dtype=np.int32)
+_SOON_NS = 500_000_000  # a round trip, the longest, in which the receiver is heard and does not know of it yet
 
 
 def dated_frames(near: Decoded) -> I32:
@@ -24,9 +31,32 @@ def dated_frames(near: Decoded) -> I32:
     return np.concatenate([loose.first_frame, loose.last_frame, details.resent.frame, details.events.frame])
 
 
-def decoded_of(near: Decoded, found: Found, twice: I64) -> Decoded:
+def came_twice(talks: Sequence[Segments]) -> I32:
+    """Frames of segments that were sent again and of which their receiver says that it had them already (D-SACK, RFC
+    2883): of each such ACK the last one that it covers, and since which the receiver has not been heard for long."""
+    frames = [_NO_FRAMES]
+    for talk in talks:
+        tells = np.flatnonzero(talk.marks & TWICE)
+        again = np.flatnonzero((talk.marks & AGAIN != 0) & (talk.size > 1)) if len(tells) else tells
+        back, end = talk.marks & BACK, talk.seq[again] + talk.size[again]
+        heard_ns = np.full(len(again), np.iinfo(np.int64).max)
+        for way in (0, BACK):
+            of_other = np.flatnonzero(back != way)
+            mine = back[again] == way
+            at = np.searchsorted(of_other, again[mine])
+            heard_ns[mine] = np.append(talk.t_ns[of_other], heard_ns.max(initial=0))[at]
+        of_none = np.ones(len(again), dtype=np.bool_)
+        for row in tells.tolist():  # as rare as what is sent again
+            can = of_none & (back[again] != back[row]) & (end <= talk.ack[row]) & (again < row)
+            which = np.flatnonzero(can & (talk.t_ns[row] - heard_ns <= _SOON_NS))
+            of_none[which[-1:]] = False
+        frames.append(talk.frame[again[~of_none]])
+    return np.unique(np.concatenate(frames))
+
+
+def decoded_of(near: Decoded, found: Found, twice: I64, again: I32 = _NO_FRAMES) -> Decoded:
     """Rows are those of `near`. What only a capture there could show (pauses of its TCP, packets that were lost on the
-    way) is not in it. The reply of ops in `twice` was sent a second time."""
+    way) is not in it. The reply of ops in `twice` was sent a second time; `again`: frames of what came there twice."""
     ops = dataclasses.replace(found.ops, transmissions=np.ones(len(found.ops), dtype=np.int16))
     loose = found.there(near.loose.take(near.loose.op == NULL))
     if len(twice):
@@ -42,7 +72,7 @@ def decoded_of(near: Decoded, found: Found, twice: I64) -> Decoded:
         lost_ranges=0,
         lost_bytes=0,
         directions=None,
-        details=_details(near.details, found),
+        details=_details(near.details, found, again),
     )
 
 
@@ -65,7 +95,7 @@ def _replies(ops: Ops, rows: I64, half_ns: int) -> Loose:
     )
 
 
-def _joined(one: Loose, other: Loose) -> Loose:
+def _joined(one: TableT, other: TableT) -> TableT:
     columns: dict[str, Any] = {
         name: np.concatenate([getattr(one, name), getattr(other, name)]) for name in one.columns()
     }
@@ -88,19 +118,22 @@ def matched_one_to_one(ops: Ops, found: Found, ran: tuple[int, int]) -> Matching
     )
 
 
-def _details(near: Details, found: Found) -> Details:
-    """What came late, or twice, the other host had sent once more; its clock says when."""
+def _details(near: Details, found: Found, again: I32) -> Details:
+    """What came late, or twice, the other host had sent once more; its clock says when. What it has had twice, it says
+    by D-SACK."""
     of_far = near.resent.is_reply == (1 if found.inferred.side == "server" else 0)
     resent = near.resent.take(of_far)
     sent_ns = found.left_ns(resent.frame)
     resent = dataclasses.replace(resent, t_ns=sent_ns, kind=np.zeros(len(resent), dtype=np.int8)).take(sent_ns != NULL)
+    resent = _joined(resent, near.resent.take(~of_far & np.isin(near.resent.frame, again)))
+    resent = resent.take(np.lexsort((resent.frame, resent.op)))
     # Round trips are those of the capture's own place.
     tcp = dataclasses.replace(near.tcp, rtt_count=np.zeros(len(near.tcp), dtype=np.int64))
     return dataclasses.replace(
         near,
         tcp=tcp,
         resent=resent,
-        events=_sent_again(near.events, found),
+        events=_sent_again(near.events, found, again),
         pauses=Pauses.empty(),
         blocked=Blocked.empty(),
         unread=Unread.empty(),
@@ -108,8 +141,10 @@ def _details(near: Details, found: Found) -> Details:
     )
 
 
-def _sent_again(events: TcpEvents, found: Found) -> TcpEvents:
-    """Segments of the other host that came although they had come before, as it sent them."""
-    again = events.take(events.kind == TcpEvent.RETRANSMISSION)
-    sent_ns = found.left_ns(again.frame)
-    return dataclasses.replace(again, t_ns=sent_ns).take(sent_ns != NULL)
+def _sent_again(events: TcpEvents, found: Found, again: I32) -> TcpEvents:
+    """Segments of the other host that came although they had come before, as it sent them; those that came to it."""
+    events = events.take(events.kind == TcpEvent.RETRANSMISSION)
+    sent_ns = found.left_ns(events.frame)
+    came = (sent_ns == NULL) & np.isin(events.frame, again)
+    at_ns = np.where(came, events.t_ns + found.inferred.round_trip_ns // 2, sent_ns)
+    return dataclasses.replace(events, t_ns=at_ns).take(came | (sent_ns != NULL))

@@ -112,6 +112,11 @@ class Durations:
         counts = sum((part.ends - part.begins for part in whole.parts), np.zeros(1, dtype=np.int64))
         return whole._sketched(np.flatnonzero(counts > MOST_EXACT).tolist())._without_mixed()
 
+    @property
+    def exact(self) -> int:
+        """Response times that are kept as they were measured, of a side."""
+        return sum(int((part.ends - part.begins).sum()) for part in self.parts)
+
     def as_sketches(self) -> Self:
         """The same in little memory, so that percentiles are to within `nfslat.tally.sketch.RELATIVE_ERROR`."""
         some = {group for part in self.parts for group in np.flatnonzero(part.ends > part.begins).tolist()}
@@ -129,7 +134,11 @@ class Durations:
         sketches = dict(self.sketches)
         for group in groups:
             some = [sketches[group]] if group in sketches else []
-            some += [{side: Sketch.of(part.of(side, group)) for side in self.sides} for part in self.parts]
+            some += [
+                {side: Sketch.of(part.of(side, group)) for side in self.sides}
+                for part in self.parts
+                if part.ends[group] > part.begins[group]
+            ]
             sketches[group] = _joined(some)
         parts = [part.without(groups) for part in self.parts]
         return type(self)(self.sides, tuple(one for one in parts if one.ends.any()), sketches)
@@ -155,4 +164,6 @@ class Durations:
 
 
 def _joined(some: Sequence[Mapping[str, Sketch]]) -> Mapping[str, Sketch]:
+    if len(some) == 1:
+        return some[0]
     return {side: Sketch.merge([one[side] for one in some]) for side in some[0]}

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.answer.figures import Summary
+from nfslat.answer.figures import Summary, figures_of
 from nfslat.answer.model import MatchedRow, Parts
 from nfslat.clock.one_way import ErrorSums
 from nfslat.decompose import PART_NAMES
@@ -20,7 +20,7 @@ from nfslat.kernels.exact import Sums, added, by_blocks, exact_sums, spread
 from nfslat.model.protocol import NULL
 from nfslat.model.units import to_ms
 from nfslat.tally.columns import NOT_TOLD, OpColumns
-from nfslat.tally.durations import CLIENT, NETWORK, SERVER, Durations
+from nfslat.tally.durations import CLIENT, MOST_EXACT, NETWORK, SERVER, Durations
 from nfslat.tally.keys import ALL, ALL_TOGETHER, Grouping
 
 _LEAST_TOLD = 0.95  # of the ops: a mean wait for a thread over fewer is none over all
@@ -121,7 +121,7 @@ class OpSums:
         if self.sums.keys() != other.sums.keys():
             raise ValueError(f"sums of {sorted(self.sums)} and of {sorted(other.sums)} do not add up")
         labels = {label: at for at, label in enumerate(dict.fromkeys((*self.labels, *other.labels)))}
-        one, two = (part._placed(labels) for part in (self, other))
+        one, two = (part.placed(labels) for part in (self, other))
         return type(self)(
             one.labels,
             {name: added(one.sums[name], two.sums[name]) for name in one.sums},
@@ -134,11 +134,10 @@ class OpSums:
         labels: dict[Hashable, int] = {}
         for label in self.labels:
             labels.setdefault(label_of(label), len(labels))
-        return self._placed(labels, label_of)
+        return self.placed(labels, label_of)
 
-    def _placed(
-        self, labels: Mapping[Hashable, int], label_of: Callable[[Any], Hashable] = lambda label: label
-    ) -> Self:
+    def placed(self, labels: Mapping[Hashable, int], label_of: Callable[[Any], Hashable] = lambda label: label) -> Self:
+        """The same by the groups that `labels` numbers from 0 on; one of which no group's label is has no ops."""
         count = len(labels)
         at = np.array([labels[label_of(label)] for label in self.labels], dtype=np.int64)
         if count == len(self.labels) and (at == np.arange(count)).all():
@@ -158,6 +157,10 @@ class OpSums:
         """The same in little memory (`Durations.as_sketches`)."""
         durations = None if self.durations is None else self.durations.as_sketches()
         return type(self)(self.labels, self.sums, durations, self.errors)
+
+    def bounded(self) -> Self:
+        """The same, as sketches where more than `MOST_EXACT` durations are exact."""
+        return self if self.durations is None or self.durations.exact <= MOST_EXACT else self.as_sketches()
 
     def rows(self) -> list[OpFigures]:
         """Figures of each group, in the order of `labels`."""
@@ -193,7 +196,10 @@ def _sums(columns: OpColumns, key: Grouping[Hashable], what: Collection[str]) ->
 
 @dataclass(frozen=True, eq=False)
 class OpFigures:
-    """Figures of a group, ms; None: not known. Sums of what was not asked for are no figures."""
+    """Figures of a group, ms; None: not known. Sums of what was not asked for are no figures.
+
+    Each field of `GroupFigures` is a property.
+    """
 
     label: Any
     _sums: Mapping[str, Sequence[int]]  # by group
@@ -283,7 +289,7 @@ class OpFigures:
             network_ms=network,
             negative_network=self.sum("negative"),
             parts_ms=self.parts if parts is None else parts,
-            queue_ms=self.queue_ms,
+            **figures_of(self),
         )
 
 

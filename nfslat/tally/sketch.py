@@ -67,10 +67,8 @@ class Sketch:
             return cls._made(np.zeros(_BINS, dtype=np.int64), 0, 0, 0)
         least, most = int(durations_ns.min()), int(durations_ns.max())
         exact = most < _EXACT
-        bins = np.sum(
-            each_block(rows, lambda at: np.bincount(_keys(durations_ns[at], least, exact=exact), minlength=_BINS)),
-            axis=0,
-        )
+        blocks = each_block(rows, lambda at: np.bincount(_keys(durations_ns[at], least, exact=exact), minlength=_BINS))
+        bins = blocks[0] if len(blocks) == 1 else np.sum(blocks, axis=0)
         return cls._made(bins, exact_sum(durations_ns, max(abs(least), abs(most))), least, most)
 
     @classmethod

@@ -10,17 +10,19 @@ import numpy as np
 
 from nfslat.answer import model
 from nfslat.decode.waiting import LEAST_WAIT_NS, WaitingCalls, waiting_calls
-from nfslat.model.protocol import NFS, NULL, is_callback_program, op_name, program_name, version_name
+from nfslat.model.protocol import MOUNT, NFS, NULL, PORTMAP, is_callback_program, op_name, program_name, version_name
 from nfslat.model.tables import I64, Bool, State, endpoint
-from nfslat.model.units import iso, to_ms
-from nfslat.results import Correlation, Side
+from nfslat.model.units import NS_PER_S, iso, to_ms
+from nfslat.results import Analysis, Correlation, Side
 from nfslat.select import Filters, op_labels
 from nfslat.wire.transport import knows_tcp
 
 MOST_ROWS = 10_000
+_TO_MOUNT = (MOUNT, PORTMAP)  # without an answer of these nothing is mounted
 # A call waits where none like it took nearly as long: so often the longest of its operation, and the 99th percentile
 # of all.
 _TIMES_LONGEST, _TIMES_QUANTILE, _QUANTILE = 3, 10, 0.99
+_LONGEST_NS = 3600 * NS_PER_S  # an hour: of a broken capture an operation may take decades, and no multiple of that
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def waiting_of(side: Side, filters: Filters | None = None) -> WaitingCalls:
         return calls
     ops, kinds = d.ops, d.loose.kind[calls.row]
     rows = np.flatnonzero(side.forward)
-    srt_ns = ops.t3[rows] - ops.t0[rows]
+    srt_ns = np.clip(ops.t3[rows] - ops.t0[rows], 0, _LONGEST_NS)
     least_ns = np.full(len(kinds), LEAST_WAIT_NS, dtype=np.int64)
     if len(rows):
         least_ns = np.maximum(least_ns, _TIMES_QUANTILE * int(np.quantile(srt_ns, _QUANTILE)))
@@ -77,24 +79,39 @@ def waiting_of(side: Side, filters: Filters | None = None) -> WaitingCalls:
     return calls.take((calls.age_ns >= least_ns) & _are_asked_for(side, calls, filters))
 
 
+def unfinished_share(c: Analysis) -> float:
+    """Of the time of all calls, that of those which have no reply when the capture ends, of the client if there is one.
+    Where a part of the time is looked at, they have one later."""
+    side = c.measured.get("client") or c.server
+    if side.span_ns is not None or not knows_tcp(side.decoded):
+        return 0.0
+    calls = waiting_calls(side.decoded, side.decoded.last_ns, 0)
+    waited_ns = int(calls.age_ns[_are_asked_for(side, calls, Filters())].sum())
+    return waited_ns / max(waited_ns + int(c.client_srt_ns.sum()), 1)
+
+
 def in_flight_at_end(side: Side) -> tuple[I64, I64] | None:
     """From when, and until when, calls without a reply are in flight; None where there are none, or where a part of the
     time is looked at."""
     if side.span_ns is not None:
         return None
     calls = waiting_of(side)
+    loose = side.decoded.loose
+    is_nfs = np.array([kind.program == NFS for kind in loose.kinds], dtype=np.bool_)
+    calls = calls.take(is_nfs[loose.kind[calls.row]])
     return (calls.since_ns, np.full(len(calls.row), calls.until_ns)) if len(calls.row) else None
 
 
 def _are_asked_for(side: Side, calls: WaitingCalls, filters: Filters) -> Bool:
     loose, first_ns = side.decoded.loose.take(calls.row), side.decoded.first_ns
-    labels = op_labels(loose.kinds)
+    labels, servers = op_labels(loose.kinds), {server[0] for server in _servers(side)}
     asked = []
     for conn, way, kind in zip(loose.conn.tolist(), loose.direction.tolist(), loose.kind.tolist(), strict=True):
         program, ends = loose.kinds[kind].program, loose.connections[conn]
         client, server = ends.source(way), ends.destination(way)
         asked.append(
-            (program == NFS or (filters.all_programs and not is_callback_program(program)))
+            (program == NFS or filters.all_programs or (program in _TO_MOUNT and server[0] in servers))
+            and not is_callback_program(program)
             and (not filters.ops or labels[kind] in filters.ops)
             and (not filters.clients or client[0] in filters.clients)
             and (not filters.servers or server[0] in filters.servers)
@@ -106,6 +123,13 @@ def _are_asked_for(side: Side, calls: WaitingCalls, filters: Filters) -> Bool:
     if filters.end is not None:
         mask &= calls.since_ns < filters.end.on_clock(first_ns)
     return mask
+
+
+def _servers(side: Side) -> Iterable[tuple[str, int]]:
+    """Who answers the side's ops."""
+    ops, rows = side.ops, np.flatnonzero(side.forward)
+    ways = np.unique(ops.conn[rows].astype(np.int64) * 2 + ops.direction[rows])
+    return (ops.connections[way >> 1].destination(way & 1) for way in ways.tolist())
 
 
 class _There:
@@ -162,6 +186,7 @@ def _group(side: Side, name: str, calls: WaitingCalls, there: _There | None) -> 
         xid=int(loose.xid[oldest]),
         frame=int(loose.first_frame[oldest]),
         acked=bool(calls.acked.all()),
+        holed=bool(calls.holed.any()),
         arrived=None if shown is None else shown[0],
         replied=None if shown is None else shown[1],
         answered=int(np.count_nonzero(of_server[at])),

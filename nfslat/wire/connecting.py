@@ -15,6 +15,7 @@ from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64, Ops
 
 LEAST_RETRY_NS = 900_000_000
+_LEAST_TRIES = 3  # SYNs, in vain: two are 1 s
 
 
 class Fate(IntEnum):
@@ -24,15 +25,17 @@ class Fate(IntEnum):
     TO_SERVER = 1  # the server's capture does not show it
     TO_CLIENT = 2  # the server answered it
     IN_SERVER = 3  # the server had it, and answered late
+    OLDER = 4  # answered, and not with a SYN: of an older connection between these ports (RFC 5961 section 4)
 
 
 class Connecting(NamedTuple):
-    """A row a connection: from its first SYN until an answer came, on the client's clock."""
+    """A row a connection: from its first SYN until it stood, or the capture ended; on the client's clock."""
 
     conn: I64
     since_ns: I64
     until_ns: I64
     fate: I64
+    is_open: I64  # 1: it stood to the end of the capture as little
 
 
 class There(NamedTuple):
@@ -41,11 +44,12 @@ class There(NamedTuple):
     tcp: Tcp
     links: tuple[I32, I32]  # of the server's connections, and of the client's
     ahead_ns: int
+    last_ns: int  # of the capture, on its own clock
 
 
-def connecting(tcp: Tcp, ways: I64, there: There | None) -> Connecting:
+def connecting(tcp: Tcp, ways: I64, there: There | None, last_ns: int) -> Connecting:
     """The client's connections that took `LEAST_RETRY_NS` or longer to be opened, of those that carry calls in `ways`
-    (connection times 2, plus direction)."""
+    (connection times 2, plus direction), or carried some before. The capture ended at `last_ns`."""
     rows = []
     number = {
         (conn, reconnect, direction): row
@@ -56,17 +60,30 @@ def connecting(tcp: Tcp, ways: I64, there: There | None) -> Connecting:
     for row in np.flatnonzero((tcp.saw_syn == 1) & np.isin(tcp.conn * 2 + tcp.direction, ways)).tolist():
         conn, reconnect, direction = int(tcp.conn[row]), int(tcp.reconnect[row]), int(tcp.direction[row])
         answer = number.get((conn, reconnect, 1 - direction))
-        if answer is None or tcp.saw_syn[answer] != 1:
-            continue
-        since_ns, until_ns = int(tcp.first_ns[row]), int(tcp.first_ns[answer])
+        since_ns, is_open = int(tcp.first_ns[row]), answer is None or tcp.saw_syn[answer] != 1
+        until_ns = _given_up_ns(tcp, ways, row, last_ns) if answer is None or is_open else int(tcp.first_ns[answer])
         if until_ns - since_ns >= LEAST_RETRY_NS:
-            fate = Fate.UNKNOWN if there is None else _fate(there, tcp, row)
-            rows.append((conn, since_ns, until_ns, int(fate)))
-    return Connecting(*np.array(rows, dtype=np.int64).reshape(-1, 4).T.copy())
+            fate = Fate.OLDER if is_open and answer is not None else _fate(there, tcp, row)
+            rows.append((conn, since_ns, until_ns, int(fate), int(is_open and until_ns == last_ns)))
+    return Connecting(*np.array(rows, dtype=np.int64).reshape(-1, 5).T.copy())
 
 
-def _fate(there: There, tcp: Tcp, row: int) -> Fate:
+def _given_up_ns(tcp: Tcp, ways: I64, row: int, last_ns: int) -> int:
+    """Until when a client waits for the answer to the SYNs in `row` of `tcp`, of which none is a SYN: until another
+    connection to that server stands, the end of the capture, or the last SYN, where the next would have come. That of
+    a connection on which something was sent, or which was refused at once, is no wait: its first SYN."""
+    since_ns, tried_ns = int(tcp.first_ns[row]), int(tcp.last_ns[row])
+    if tcp.packets[row] < _LEAST_TRIES or tcp.data_packets[row]:
+        return since_ns
+    until_ns = last_ns if last_ns - tried_ns <= 2 * (tried_ns - since_ns) + LEAST_RETRY_NS else tried_ns
+    answers = np.isin(tcp.conn * 2 + 1 - tcp.direction, ways) & (tcp.saw_syn == 1) & (tcp.first_ns > since_ns)
+    return min(until_ns, int(tcp.first_ns[answers].min(initial=until_ns)))
+
+
+def _fate(there: There | None, tcp: Tcp, row: int) -> Fate:
     """What the server's capture shows of the SYN in `row` of the client's `tcp`: by the sequence number behind it."""
+    if there is None:
+        return Fate.UNKNOWN
     server, client = there.links
     link = client[tcp.conn[row]]
     if link == NULL:
@@ -75,7 +92,8 @@ def _fate(there: There, tcp: Tcp, row: int) -> Fate:
     same = np.isin(theirs.conn, np.flatnonzero(server == link)) & (theirs.saw_syn == 1)
     (matching,) = np.nonzero(same & (theirs.first_seq == tcp.first_seq[row]))
     if len(matching) != 1:
-        return Fate.UNKNOWN
+        ran_on = there.last_ns - there.ahead_ns >= int(tcp.last_ns[row])
+        return Fate.TO_SERVER if ran_on and not len(matching) else Fate.UNKNOWN
     at = int(matching[0])
     came_ns = int(theirs.first_ns[at]) - there.ahead_ns
     if came_ns - int(tcp.first_ns[row]) >= LEAST_RETRY_NS:

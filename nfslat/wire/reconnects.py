@@ -41,7 +41,8 @@ def without_connection(ops: Ops, loose: Loose, tcp: Tcp, mask: Bool) -> tuple[I6
     """Times in which the client of the ops in `mask` had no connection: the connection that came next, from, and until.
 
     Until the server answers on one that it then serves. From the first attempt on, for nobody connects who has nothing
-    to send; where a call that had been sent waited for it, from when the server was last heard of. `tcp` is that of the
+    to send; where a call that had been sent waited for it, from when the server was last heard of, or from that
+    call on where it came later. `tcp` is that of the
     client's side.
     """
     again = _sent_again(loose)
@@ -58,8 +59,8 @@ def without_connection(ops: Ops, loose: Loose, tcp: Tcp, mask: Bool) -> tuple[I6
         here = np.flatnonzero((new == conn) & ~moved)
         for before, after in itertools.pairwise(stood):
             late = here[(sent[here] > before.heard_ns) & (sent[here] < after.last_ns)]
-            waited = bool((ops.t0[row[late]] <= after.tried_ns).any())
-            found[conn, after.stands_ns] = min(before.heard_ns, after.tried_ns) if waited else after.tried_ns
+            since_ns = max(before.heard_ns, int(ops.t0[row[late]].min(initial=after.tried_ns)))
+            found[conn, after.stands_ns] = min(since_ns, after.tried_ns)
     # From another port: what was sent again tells that one was made for another that had ended.
     for at in np.flatnonzero(moved).tolist():
         conn, first_ns = int(new[at]), int(ops.t0[row[at]])
@@ -70,7 +71,8 @@ def without_connection(ops: Ops, loose: Loose, tcp: Tcp, mask: Bool) -> tuple[I6
         ended = [one.heard_ns for one in others if one.tried_ns <= first_ns and one.last_ns < made[-1].stands_ns]
         if ended:
             key = conn, made[-1].stands_ns
-            found[key] = min(max(ended), found.get(key, max(ended)))
+            since_ns = max(*ended, first_ns)
+            found[key] = min(since_ns, found.get(key, since_ns))
     rows = sorted((conn, since, until) for (conn, until), since in found.items() if since < until)
     columns = np.array(rows, dtype=np.int64).reshape(-1, 3).T.copy()
     return columns[0], columns[1], columns[2]

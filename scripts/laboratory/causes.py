@@ -8,6 +8,11 @@ import time
 from laboratory.guest import Guest
 from laboratory.scenario import Cause, Scenario
 
+# A policer that drops what is longer than MTU and Ethernet header (tc-police(8)); its rate limits nothing.
+_MTU_HOLE = (
+    "modprobe -a cls_matchall act_police sch_ingress 2>/dev/null || :; tc qdisc add dev vec0 clsact; "
+    "tc filter add dev vec0 egress matchall action police rate 10gbit burst 100m mtu 1414 conform-exceed drop/pipe"
+)
 _NETEM = {"delay_ms": "delay {}ms", "loss_pct": "loss {}%", "dup_pct": "duplicate {}%", "rate_mbit": "rate {}mbit"}
 
 
@@ -20,6 +25,9 @@ def before_mount(server: Guest, clients: list[Guest], scenario: Scenario) -> Non
             guest.run(f"echo 4096 {receive_bytes} {receive_bytes} >/proc/sys/net/ipv4/tcp_rmem")
         if cause.mtu is not None:
             guest.run(f"ip link set vec0 mtu {cause.mtu}; ip link set br0 mtu {cause.mtu}")
+    if cause.mtu_hole_s:
+        # What TCP hands down is what the wire has: a queue would drop many segments as a single packet.
+        server.run("for card in vec0 br0; do ip link set $card gso_max_segs 1; done")
 
 
 def before_load(server: Guest, clients: list[Guest], scenario: Scenario) -> None:
@@ -88,6 +96,10 @@ def during_load(server: Guest, clients: list[Guest], scenario: Scenario) -> thre
             time.sleep(cause.link_down_s)
             for guest in (server, *clients):
                 guest.run("tc qdisc del dev vec0 root")
+        if cause.mtu_hole_s:
+            server.run(_MTU_HOLE)
+            time.sleep(cause.mtu_hole_s)
+            server.run("tc qdisc del dev vec0 clsact")
         if cause.disk_hang_s:
             server.run("dmsetup suspend --noudevsync --nolockfs --noflush disk")
             time.sleep(cause.disk_hang_s)

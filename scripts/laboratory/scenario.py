@@ -51,6 +51,7 @@ class Cause:
     stall_s: float = 0.0  # the client guest is stopped
     server_stall_s: float = 0.0
     link_down_s: float = 0.0  # nothing passes, either way
+    mtu_hole_s: float = 0.0  # of the server's packets to clients those above 1,400 bytes vanish, and smaller ones pass
     disk_hang_s: float = 0.0  # the server's disk answers nothing
     nfsd_restart_s: float = 0.0  # nfsd is down
     clock_step_s: float = 0.0  # of the client

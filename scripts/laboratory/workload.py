@@ -215,13 +215,14 @@ def write_back(load: Load) -> None:
 
 
 def locks(load: Load) -> None:
-    """One file for each pair of workers: locked, written, synced, unlocked by closing it."""
+    """One file for each pair of workers: locked, written, synced, held for `hold_ms`, unlocked by closing it."""
 
     def transaction(name: str) -> None:
         file = os.open(name, os.O_CREAT | os.O_RDWR)
         fcntl.lockf(file, fcntl.LOCK_EX)
         os.pwrite(file, b"x" * 4096, 0)
         os.fsync(file)
+        time.sleep(load["hold_ms"] / 1e3)
         os.close(file)
 
     def work(number: int, choice: random.Random) -> None:

@@ -99,7 +99,7 @@ def test_snapshots_that_cannot_be_compared() -> None:
     with pytest.raises(InputError, match="different boots"):
         interval.difference(before, replace(after, boot="else"))
     with pytest.raises(InputError, match="no counters in common"):
-        interval.difference(before, replace(after, mounts=()))
+        interval.difference(before, replace(after, mounts=(), kernel={}))
 
 
 def test_the_age_of_a_mount_tells_the_order_too() -> None:

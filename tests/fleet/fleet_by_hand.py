@@ -71,7 +71,7 @@ def story(clients: int = 100, *, ipv6: bool = False) -> Fleet:
     windows = _server_windows(made)
     client, server, network = (summary(_over(made, part)) for part in ("client", "server", "network"))
     queue_ms = sum((c.queue_ms or 0.0) * c.ops for c in made) / ops
-    total = OpRow("NFS", "all", "4.1", ops, 0, client, server, network, queue_ms)
+    total = OpRow("NFS", "all", "4.1", ops, 0, client, server, network, queue_ms=queue_ms)
     return Fleet(
         schema=SCHEMA,
         nfslat=Tool("0.9.0", "native 0.9.0", "nfslat fleet server/*.pcap clients/*/", "nfslat"),
@@ -379,7 +379,7 @@ _CHOICES = {
     "confidence": ["high", "medium", "low"],
     "scope": ["all", "group", "one"],
     "srt": ["nfslat", "tshark", "first"],
-    "slots_held": ["nothing", "likely slots", "workers", "slots or workers", "cannot tell"],
+    "slots_held": ["nothing", "slots", "likely slots", "workers", "slots or workers", "cannot tell"],
     "schema": [SCHEMA],
 }
 _SHARES = {"waiting_share", "share"}

@@ -11,7 +11,7 @@ import numpy as np
 from nfslat.answer.figures import Summary
 from nfslat.fleet.compare.attributes import subnet_of
 from nfslat.fleet.compare.cells import OpClass, cells_of, columns_of
-from nfslat.fleet.compare.summary import BOTH, SERVER_ONLY, ClientSummary
+from nfslat.fleet.compare.summary import BOTH, SERVER_ONLY, ClientSummary, counted
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.model import Brief
 from nfslat.model.tables import I64
@@ -77,12 +77,12 @@ def summary_of(
     cells = cells_of(tuple(one.classes), of_op, windows.index(at_ns), windows.count, seen, server_ns, queue_ns)
     return ClientSummary(
         name=one.name,
-        addresses=(one.address,),
+        addresses=[one.address],
         state=SERVER_ONLY if seen is None else BOTH,
+        source="server" if seen is None else "both",
         groups={"subnet": subnet_of(one.address), "nfs": "3", "connections": "1", **one.groups},
         by_op=by_op,
-        cells=cells,
-        tops=(),
+        **counted(cells),
         client_ms=None if seen is None else _summary(seen),
         server_ms=_summary(server_ns),
         network_ms=None if seen is None else _summary(seen - server_ns),

@@ -34,7 +34,7 @@ from nfslat.findings.catalogue import row
 from nfslat.fleet.compare.cells import OpClass
 from nfslat.fleet.compare.compare import Compared, compare
 from nfslat.fleet.compare.groups import fisher
-from nfslat.fleet.compare.summary import ClientSummary
+from nfslat.fleet.compare.summary import ClientSummary, counted
 from nfslat.fleet.compare.tops import Top
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.model import Pattern, Phase, Server
@@ -54,11 +54,10 @@ SLOTS = {
 }
 LOSS = {
     "findings": (finding("net-delay", "network", 0.6), finding("net-loss", "network", 0.04)),
-    "sent_again_bytes": 5_000,
-    "tcp_bytes": 1_000_000,
+    "sent_again_share": 0.005,
     "lost_segments": 12,
 }
-QUIET: dict[str, Any] = {"sent_again_bytes": 0, "tcp_bytes": 1_000_000, "lost_segments": 0}
+QUIET: dict[str, Any] = {"sent_again_share": 0.0, "lost_segments": 0}
 
 
 def summaries(fleet: Sequence[Made], seed: int = 1) -> list[ClientSummary]:
@@ -644,7 +643,7 @@ def test_what_nothing_explains_is_left_open_with_the_next_step() -> None:
 def test_no_clients_at_all() -> None:
     """Nothing is compared, and nothing breaks; nor does a client without ops."""
     assert compare([], None, WINDOWS).clients == []
-    empty = replace(summaries(plain(1))[0], cells=summaries([replace(plain(1)[0], ops=0)])[0].cells)
+    empty = replace(summaries(plain(1))[0], **counted(summaries([replace(plain(1)[0], ops=0)])[0].cells))
     assert compare([empty], None, WINDOWS).clients[0].ops == 0
 
 

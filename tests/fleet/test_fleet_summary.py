@@ -15,7 +15,7 @@ import nfslat
 from nfslat.answer import model
 from nfslat.fleet.compare.attributes import subnet_of
 from nfslat.fleet.compare.cells import NO_SIZE, OpClass, cells_of
-from nfslat.fleet.compare.summary import About, ClientSummary, summarize, summarize_server_only
+from nfslat.fleet.compare.summary import ClientSummary, summarize, summarize_server_only
 from nfslat.fleet.compare.tops import Top, top_of, top_path, tops_of
 from nfslat.fleet.compare.windows import Windows
 from nfslat.inflight.all_clients import ServerWide
@@ -33,7 +33,7 @@ def summarized(name: str, count: int = 6) -> Both:
     folder = next(path.parent for path in SAMPLES if path.parent.name == name)
     report = nfslat.correlate(str(folder / "server.pcap.gz"), str(folder / "client.pcap.gz"))
     c, figures = report.correlation, report.summary
-    return c, figures, summarize(c, figures, About(name, ("10.7.8.9",), {"rack": "B"}, windows(c, count)))
+    return c, figures, summarize(c, figures, windows(c, count), ["10.7.8.9"], {"rack": "B"}, name=name)
 
 
 def windows(c: Analysis, count: int) -> Windows:
@@ -124,8 +124,8 @@ def test_slots_and_loss_of_the_samples() -> None:
 def test_without_a_capture_of_the_client() -> None:
     """What the server shows is the same, the rest is not known; waits come from the analysis of all clients."""
     c, _, whole = summarized("server-threads")
-    about = About("one", ("fd00::1",), {}, windows(c, 6))
-    made = summarize_server_only(c.server, about)
+    about = windows(c, 6), ["fd00::1"], dict[str, str]()
+    made = summarize_server_only(c.server, *about, name="one")
     assert (made.state, made.client_ms, made.network_ms, made.queue_ms) == ("server only", None, None, None)
     assert made.groups["subnet"] == "fd00::/64"
     assert made.ops == int(np.count_nonzero(c.server.forward))
@@ -133,7 +133,7 @@ def test_without_a_capture_of_the_client() -> None:
     rows = np.flatnonzero(c.server.forward)
     assert made.server_ms.mean == pytest.approx((c.server.ops.t2[rows] - c.server.ops.t1[rows]).mean() / 1e6)
     wide = ServerWide(c.inflight.server, c.inflight.load)
-    waiting = summarize_server_only(c.server, about, wide)
+    waiting = summarize_server_only(c.server, *about, wide, name="one")
     assert waiting.queue_ms == pytest.approx(whole.queue_ms, rel=0.05)
     assert made.in_flight_max == c.inflight.server.levels.max
 

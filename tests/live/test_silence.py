@@ -48,6 +48,24 @@ def test_calls_that_nobody_answers_are_no_idle_time(sides: tuple[str, ...], tmp_
     assert [event["what"] for row in rows for event in row["began"]] == ["calls-unanswered"]
 
 
+@pytest.mark.parametrize("sides", [("server", "client"), ("client",)])
+def test_calls_that_are_sent_once_are_named_by_the_silence_behind_them(sides: tuple[str, ...], tmp_path: Path) -> None:
+    """Three READs that are acknowledged and never answered; nothing but keep-alives follows."""
+    tcp = served()
+    for number in range(100):
+        ask(tcp, 210.0 + 5 * number, 21 + number)
+    for number in range(3):
+        tcp.send(1000.0 + number, ">", wire.read(121 + number))
+    tcp.ack(1040.0, "<")
+    for number in range(12):
+        tcp.raw(10_000.0 * (number + 1), ">", tcp.next[">"] - 1, b"", flags=0x10)
+        tcp.ack(10_000.0 * (number + 1) + 0.3, "<")
+    rows = _watched(tmp_path, tcp, sides, tmp_path / "live.json")
+    named = [row["cause"] == "calls-unanswered" for row in rows]
+    assert sum(named) >= len(named) - 2
+    assert named == sorted(named)
+
+
 def test_keep_alives_of_a_client_that_asks_for_nothing_are_idle_time(tmp_path: Path) -> None:
     """A minute of them."""
     tcp = served()

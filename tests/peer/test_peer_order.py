@@ -40,7 +40,7 @@ def test_slots_show_at_the_server(slots: int, seed: int) -> None:
     alone, though the path moves packets by three times as much."""
     found = found_of(closed_loop(dataclasses.replace(AT_SERVER, seed=seed), slots, 50 * US))
     one = client_slots(found.ops, np.flatnonzero(found.known), 0.0, found.inferred.stamps)[0].connections[0]
-    assert (one.held, one.level) == (Held.SLOTS, slots)
+    assert (one.held, one.level) == (Held.LIKELY, slots)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -48,7 +48,7 @@ def test_slots_show_at_the_server(slots: int, seed: int) -> None:
 def test_workers_are_no_slots_at_the_server(workers: int, seed: int) -> None:
     """Workers that take 400 us between a reply and the next call keep as many in flight, and are none."""
     found = found_of(closed_loop(dataclasses.replace(AT_SERVER, seed=seed), workers, 400 * US))
-    assert held_by(found) is not Held.SLOTS
+    assert held_by(found) is not Held.LIKELY
 
 
 def test_no_more_are_in_flight_than_there_are_slots() -> None:
@@ -66,7 +66,7 @@ def _full(turn_ns: int) -> tuple[I64, I64]:
     return np.concatenate([[0, 1], ends[:-2] + turn_ns]), ends
 
 
-@pytest.mark.parametrize(("late_ns", "held"), [(60 * US, Held.SLOTS), (500 * US, Held.EITHER)])
+@pytest.mark.parametrize(("late_ns", "held"), [(60 * US, Held.LIKELY), (500 * US, Held.EITHER)])
 def test_the_clients_own_clock_has_the_last_word(late_ns: int, held: Held) -> None:
     """By inferred instants calls follow at once; by ticks of 1 ms of the client's clock, 0.06 or 0.5 ms later."""
     starts, ends = _full(20 * US)
@@ -81,7 +81,7 @@ def test_without_acks_of_their_own_nothing_is_said_of_slots() -> None:
     """A reply that only the next call acknowledges may have come long before it."""
     starts, ends = _full(20 * US)
     unknown = Stamps(np.zeros(len(starts), dtype=np.int64), np.full(len(ends), NULL), MS)
-    assert held_at(starts, ends, 0.0, 0).held is Held.SLOTS
+    assert held_at(starts, ends, 0.0, 0).held is Held.LIKELY
     assert held_at(starts, ends, 0.0, 0, stamps=unknown).held is Held.EITHER
 
 

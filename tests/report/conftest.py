@@ -339,7 +339,7 @@ def _matched_row(draw: st.DrawFn, split: bool) -> MatchedRow:
         _difference(client, server),
         draw(st.integers(0, 5)),
         parts,
-        draw(st.none() | _ms),
+        queue_ms=draw(st.none() | _ms),
     )
 
 
@@ -393,7 +393,7 @@ _part = st.floats(0, 1)
 _some = st.integers(0, 100) | st.integers(0, 10**9)
 _few = st.integers(0, 99_999)
 _maybe = st.none() | st.integers(1, 100) | st.integers(1, 10**6)
-_held = st.sampled_from(["nothing", "likely slots", "workers", "slots or workers", "cannot tell"])
+_held = st.sampled_from(["nothing", "slots", "likely slots", "workers", "slots or workers", "cannot tell"])
 
 
 def _levels(most: int) -> st.SearchStrategy[list[Level]]:
@@ -486,7 +486,7 @@ def _pivots(draw: st.DrawFn, rows_at_most: int = 3) -> Pivot:
     figures = st.tuples(_summary(), _summary(), _summary()) | st.just((None, None, None))
     row = st.builds(
         lambda key, ops, size, unsized, rate, of, queue: PivotRow(
-            key, ops if of[0] else 0, size, unsized, rate, *of, queue
+            key, ops if of[0] else 0, size, unsized, rate, *of, queue_ms=queue
         ),
         *(key, _count, st.none() | st.integers(0, 10**13), st.sampled_from([0, 0, 1, 9_999]), st.none() | _ms),
         *(figures, st.none() | _ms),
@@ -504,8 +504,9 @@ def _intervals(draw: st.DrawFn, at_most: int = 2) -> Intervals:
     for number in range(draw(st.integers(0, at_most))):
         for op in ["all", *draw(st.lists(st.sampled_from(names), max_size=2, unique=True))]:
             figures = (draw(_count), draw(_ms), draw(st.none() | _some), draw(st.sampled_from([0, 3])))
-            rates = draw(rate), draw(rate), draw(_few), *draw(times), draw(st.none() | _ms)
-            rows.append(IntervalRow("2024-05-01T10:00:10.5Z", number * seconds, op, *figures, *rates))
+            rates = draw(rate), draw(rate), draw(_few), *draw(times)
+            begin, queue_ms = "2024-05-01T10:00:10.5Z", draw(st.none() | _ms)
+            rows.append(IntervalRow(begin, number * seconds, op, *figures, *rates, queue_ms=queue_ms))
     return Intervals(seconds, rows)
 
 

@@ -150,7 +150,7 @@ def _evil(small: Report) -> Report:
     finding = dataclasses.replace(
         small.findings[0], text=_EVIL, advice={"knob": _EVIL, "suggested": _EVIL, "how": [_EVIL]}
     )
-    pivot = Pivot("file", 1, [PivotRow(_EVIL, 1, None, 0, None, *[Summary(1, 1, 1, 1, 1)] * 3, None)], None)
+    pivot = Pivot("file", 1, [PivotRow(_EVIL, 1, None, 0, None, *[Summary(1, 1, 1, 1, 1)] * 3)], None)
     return dataclasses.replace(
         small,
         nfslat=dataclasses.replace(small.nfslat, command=f"nfslat {_EVIL}"),
@@ -390,10 +390,13 @@ def test_groups_and_intervals_have_tables_of_their_own(small: Callable[[], Repor
     """One for each --by, all rows; of very many intervals those of all operations, and it says so."""
     s = Summary(1.0, 1.0, 2.0, 3.0, 4.0)
     pivot = Pivot(
-        "size", 3, [PivotRow("4K", 7, 28672, 3, 1.5, s, s, s, None)], PivotRow("others", 2, None, 0, None, s, s, s, 0.5)
+        "size",
+        3,
+        [PivotRow("4K", 7, 28672, 3, 1.5, s, s, s)],
+        PivotRow("others", 2, None, 0, None, s, s, s, queue_ms=0.5),
     )
     rows = [
-        IntervalRow("2024-05-01T10:00:00Z", float(at), op, 1, 1.0, None, 0, None, None, 0, 1.0, 1.0, 1.0, 0.0, None)
+        IntervalRow("2024-05-01T10:00:00Z", float(at), op, 1, 1.0, None, 0, None, None, 0, 1.0, 1.0, 1.0, 0.0)
         for at in range(1000)
         for op in ("all", "READ")
     ]

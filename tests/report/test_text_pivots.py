@@ -18,7 +18,7 @@ def _row(key: str, ops: int = 10, *, client: float = 5.0, server: float = 4.0, s
     at_client, at_server, between = (
         Summary(mean, mean / 2, mean * 2, mean * 3, mean * 4) for mean in (client, server, client - server)
     )
-    return PivotRow(key, ops, ops * size, 0, ops * size / 1e6, at_client, at_server, between, 1.25)
+    return PivotRow(key, ops, ops * size, 0, ops * size / 1e6, at_client, at_server, between, queue_ms=1.25)
 
 
 def _pivot(rows: int, by: str = "file", others: PivotRow | None = None, hidden: int = 0) -> Pivot:
@@ -30,9 +30,10 @@ def _text(pivot: Pivot) -> str:
 
 
 def _interval(at: int, op: str = "all", *, ops: int = 50) -> IntervalRow:
-    times = (1.5, 9.0, 1.0, 0.5, 0.25) if ops else (None,) * 5
+    times = (1.5, 9.0, 1.0, 0.5) if ops else (None,) * 4
     rates = (float(ops), ops * 8192, 0, ops * 8.0, 8.0 if ops else None)
-    return IntervalRow(f"2024-05-01T10:00:{at:02}.500000000Z", float(at), op, ops, *rates, 2, *times)
+    begin, queue_ms = f"2024-05-01T10:00:{at:02}.500000000Z", 0.25 if ops else None
+    return IntervalRow(begin, float(at), op, ops, *rates, 2, *times, queue_ms=queue_ms)
 
 
 def _text_of(*rows: IntervalRow) -> str:

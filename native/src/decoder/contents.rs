@@ -2,7 +2,7 @@
 
 use super::{Decoder, Finished, KINDS, Tcp};
 use crate::link::Ends;
-use crate::loads::LoadColumns;
+use crate::loads::{LoadColumns, Others};
 use crate::ops::Pairing;
 use crate::segments::Segments;
 use crate::traffic::Events;
@@ -37,6 +37,7 @@ pub struct Contents {
     pub loads: LoadColumns,
     pub load_stretch_ns: i64,
     pub loads_dropped: u64,
+    pub others: Others,
     pub unread: Unread,
     pub segments: Vec<Segments>,
     /// Is it UDP, and between which endpoints.
@@ -64,9 +65,10 @@ impl Decoder {
             events: std::mem::take(&mut self.events),
             pauses: std::mem::take(&mut self.pauses),
             hangs: std::mem::take(&mut self.hangs),
-            loads: self.loads.take_columns(),
-            load_stretch_ns: self.loads.stretch_ns,
-            loads_dropped: std::mem::take(&mut self.loads.dropped),
+            loads: self.loads.of_rpc.take_columns(),
+            load_stretch_ns: self.loads.of_rpc.stretch_ns,
+            loads_dropped: std::mem::take(&mut self.loads.of_rpc.dropped),
+            others: self.loads.take_others(),
             unread: std::mem::take(&mut self.tally.unread),
             segments: self.segments.as_mut().map(std::mem::take).unwrap_or_default(),
         }

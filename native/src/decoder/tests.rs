@@ -119,7 +119,7 @@ proptest! {
         prop_assert!(pauses.begin_ns.iter().zip(&pauses.end_ns).all(|(begin_ns, end_ns)| begin_ns <= end_ns));
         prop_assert!(pauses.conn.iter().all(|conn| (*conn as usize) < decoder.tally.connections.len()));
         let sent: u64 = decoder.finished.iter().map(|done| done.traffic.bytes).sum();
-        prop_assert!(decoder.loads.columns().bytes.iter().sum::<i64>() as u64 <= sent);
+        prop_assert!(decoder.loads.of_rpc.columns().bytes.iter().sum::<i64>() as u64 <= sent);
         let blocked = &pairing.blocked;
         prop_assert!(blocked.op.iter().zip(&blocked.is_reply).is_sorted());
         prop_assert!(blocked.op.iter().all(|op| (0..ops.t0.len() as i32).contains(op)));

@@ -61,7 +61,7 @@ impl Decoder {
         let (own, sent) = (&mut flow.streams[direction], &mut flow.traffic[direction]);
         sent.data(len);
         sent.sent(own.high.max(start + u64::from(len)), t_ns);
-        flow.loads[direction].data(conn, direction, len, t_ns, &mut self.loads);
+        flow.loads[direction].data((conn, direction), ends, len, t_ns, &mut self.loads);
         if own.takes_body(len, self.number, t_ns) {
             return Some(Kind::TcpData);
         }

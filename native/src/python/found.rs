@@ -36,6 +36,7 @@ pub(super) struct Tables {
     pauses: Py<PyDict>,
     hangs: Py<PyDict>,
     loads: Py<PyDict>,
+    others: Py<PyDict>,
     unread: Py<PyDict>,
     replies: Py<PyDict>,
     unanswered: Py<PyDict>,
@@ -86,6 +87,8 @@ pub(super) struct Found {
     names: Py<PyList>,
     file_handles: Py<PyList>,
     load_stretch_ns: i64,
+    streams: Py<PyList>,
+    other_stretch_ns: i64,
     dropped: Py<Dropped>,
     counts: Py<Counts>,
     first_ns: i64,
@@ -102,7 +105,9 @@ impl Found {
         is_cut: bool,
         files: Vec<Py<File>>,
     ) -> PyResult<Found> {
-        let Contents { mut pairing, mut tcp, mut events, mut pauses, mut hangs, mut loads, mut unread, .. } = contents;
+        let Contents {
+            mut pairing, mut tcp, mut events, mut pauses, mut hangs, mut loads, mut others, mut unread, ..
+        } = contents;
         let segments = PyList::empty(py);
         for mut one in contents.segments {
             segments.append(table(py, one.take_columns())?)?;
@@ -135,6 +140,7 @@ impl Found {
             pauses: table(py, pauses.take_columns())?,
             hangs: table(py, hangs.take_columns())?,
             loads: table(py, loads.take_columns())?,
+            others: table(py, others.columns.take_columns())?,
             unread: table(py, unread.take_columns())?,
             replies: table(py, pairing.replies.take_columns())?,
             unanswered: table(py, pairing.unanswered.take_columns())?,
@@ -151,6 +157,8 @@ impl Found {
             names: strings(py, pairing.names.iter())?,
             file_handles: strings(py, pairing.files.handles.iter())?,
             load_stretch_ns: contents.load_stretch_ns,
+            streams: PyList::new(py, others.streams.iter().map(|one| stream(one)))?.unbind(),
+            other_stretch_ns: others.stretch_ns,
             dropped: Py::new(py, dropped)?,
             counts: Py::new(py, counts(py, &contents.counts)?)?,
             first_ns,
@@ -158,6 +166,11 @@ impl Found {
             files,
         })
     }
+}
+
+/// Who sends to whom.
+fn stream(ends: &link::Ends) -> (String, u16, String, u16) {
+    (text(ends.src), ends.sport, text(ends.dst), ends.dport)
 }
 
 fn ends((is_udp, ends): &(bool, link::Ends)) -> Ends {

@@ -252,7 +252,7 @@ def above_the_wire(c: Analysis) -> list[str]:
     mounts = c.inflight.mounts[:1]
     session = next((one for one in c.inflight.sessions if not one.callbacks), None)
     of_session = session is not None and (session.limited or session.own_limit is not None)
-    if of_session or any(mount.held is Held.SLOTS for mount in mounts):
+    if of_session or any(mount.slots is not None for mount in mounts):
         return []
     text = (
         "requests may also be queueing in the client (for a slot, or in the application), which packets cannot "

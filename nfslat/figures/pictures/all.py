@@ -10,9 +10,9 @@ from nfslat.answer import model
 from nfslat.answer.pictures import Flying, OverTime, Pictures
 from nfslat.figures.pictures.bins import Bins
 from nfslat.figures.pictures.bounds import envelope
-from nfslat.figures.pictures.clocks import ops_on_client
+from nfslat.figures.pictures.clocks import on_client, ops_on_client
 from nfslat.figures.pictures.events import events_of
-from nfslat.figures.pictures.flying import flying, limit_of_client, limit_of_server
+from nfslat.figures.pictures.flying import flying, limit_of_client, limit_of_server, with_waiting
 from nfslat.figures.pictures.path import ways
 from nfslat.figures.pictures.slow import slow_ops
 from nfslat.figures.pictures.tallies import Tallies
@@ -21,6 +21,7 @@ from nfslat.model.tables import I64
 from nfslat.model.units import iso, to_ms
 from nfslat.results import Analysis
 from nfslat.tally.keys import keys_of, names_of
+from nfslat.tally.unanswered import in_flight_at_end
 
 if TYPE_CHECKING:
     from nfslat.names.paths import Paths
@@ -33,8 +34,9 @@ def pictures_of(
 
     `inflight` is what the report says of threads and slots, `slowest` how many of the slowest ops are shown, `paths`
     finds the names of their files: those of matched ops in some rows. Time is cut into at most 120 bins, from the first
-    call of a matched op to the last reply of one. There are 10 classes of latency a decade, from 1 us to 100 s; those
-    beyond the ones that hold an op are left out.
+    call of a matched op to the last reply of one, or to the end of the client's capture where calls still wait then.
+    There are 10 classes of latency a decade, from 1 us to 100 s; those beyond the ones that hold an op
+    are left out.
     """
     if not len(c.matched):
         return None
@@ -85,9 +87,11 @@ def _in_flight(c: Analysis, inflight: model.InFlight, bins: Bins) -> tuple[Flyin
     """At the server and at the client."""
     ops, kept = c.client.ops, c.client.flying
     starts, ends = (ops.t0, ops.t3) if kept.all() else (ops.t0[kept], ops.t3[kept])
+    there = in_flight_at_end(c.server)
+    waiting = None if there is None else (on_client(c, there[0]), on_client(c, there[1]))
     return (
-        flying(*ops_on_client(c, c.server.flying), bins, limit_of_server(inflight.server)),
-        flying(starts, ends, bins, limit_of_client(inflight)),
+        flying(*with_waiting(*ops_on_client(c, c.server.flying), waiting), bins, limit_of_server(inflight.server)),
+        flying(*with_waiting(starts, ends, in_flight_at_end(c.client)), bins, limit_of_client(inflight)),
     )
 
 
@@ -95,4 +99,5 @@ def _bins(c: Analysis) -> Bins:
     ops, rows = c.client.ops, c.matched.client
     begin = min(each_block(len(rows), lambda at: int(ops.t0[rows[at]].min())))
     last = max(each_block(len(rows), lambda at: int(max(ops.t0[rows[at]].max(), ops.t3[rows[at]].max()))))
-    return Bins.over(begin, last)
+    waiting = in_flight_at_end(c.client)
+    return Bins.over(begin, last if waiting is None else max(last, int(waiting[1].max())))

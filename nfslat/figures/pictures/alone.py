@@ -10,7 +10,7 @@ from nfslat.decompose import srt_ns
 from nfslat.figures.op_view import side_view
 from nfslat.figures.pictures.bins import CLASSES, LE_NS, PER_DECADE, Bins, classes_of
 from nfslat.figures.pictures.events import connections_lost
-from nfslat.figures.pictures.flying import flying, limit_of_server
+from nfslat.figures.pictures.flying import flying, limit_of_server, with_waiting
 from nfslat.figures.wireshark import of_side
 from nfslat.kernels.order import ranked
 from nfslat.model.tables import I64, endpoint
@@ -18,6 +18,7 @@ from nfslat.model.units import iso, to_ms
 from nfslat.results import Side
 from nfslat.tally.keys import names_of
 from nfslat.tally.stats import longest
+from nfslat.tally.unanswered import in_flight_at_end
 
 _P99 = 99
 _SLOWEST = 3
@@ -31,7 +32,9 @@ def alone_of(side: Side, inflight: model.InFlight, srt: str) -> Alone | None:
         return None
     begin, end = ops.t0[rows], ops.t3[rows]
     took = srt_ns(ops, srt, "client", rows)
-    bins = Bins.over(int(begin.min()), int(max(begin.max(), end.max())))
+    waiting = in_flight_at_end(side)
+    until = [begin, end] if waiting is None else [begin, end, waiting[1]]
+    bins = Bins.over(int(begin.min()), max(int(column.max()) for column in until))
     time, latency = bins.of(begin), classes_of(took)
     cells = np.bincount(time * CLASSES + latency, minlength=bins.count * CLASSES).reshape(bins.count, CLASSES)
     with_any = np.flatnonzero(cells.sum(axis=0))
@@ -58,7 +61,7 @@ def alone_of(side: Side, inflight: model.InFlight, srt: str) -> Alone | None:
                 strict=True,
             )
         ),
-        flying=flying(ops.t0[held], ops.t3[held], bins, limit_of_server(inflight.server)),
+        flying=flying(*with_waiting(ops.t0[held], ops.t3[held], waiting), bins, limit_of_server(inflight.server)),
         events=connections_lost(side, bins),
         slowest=[_slow_call(side, row, ns) for row, ns in zip(*_slowest(rows, took), strict=True)],
     )

@@ -39,6 +39,11 @@ def flying(starts: I64, ends: I64, bins: Bins, limit: tuple[int, str] | None) ->
     return Flying(mean, most, *(limit or (None, None)))
 
 
+def with_waiting(starts: I64, ends: I64, waiting: tuple[I64, I64] | None) -> tuple[I64, I64]:
+    """The same, and calls without a reply, which are in flight until the capture ends."""
+    return (starts, ends) if waiting is None else (np.append(starts, waiting[0]), np.append(ends, waiting[1]))
+
+
 def limit_of_server(found: model.ServerInFlight) -> tuple[int, str] | None:
     """Threads; None where several servers answer in the capture, or nothing tells how many threads there are."""
     return (found.threads_estimate, "threads") if found.threads_estimate and found.servers == 1 else None

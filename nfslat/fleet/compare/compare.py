@@ -14,6 +14,7 @@ from functools import reduce
 from operator import add
 from typing import Any
 
+from nfslat.answer.figures import figures_of
 from nfslat.fleet import model
 from nfslat.fleet.compare.common import common, of_own_reports, spent_ns
 from nfslat.fleet.compare.distinct import Odd, odd_clients
@@ -103,28 +104,18 @@ def _row(row: OpFigures, names: tuple[str, str, str], inferred: int) -> model.Op
     client, server, network = (row.summary(side) for side in (CLIENT, SERVER, NETWORK))
     if client is None or server is None or network is None:
         return None
-    return model.OpRow(*names, row.count, inferred, client, server, network, row.queue_ms)
-
-
-_OF_SUMMARY = {field.name for field in dataclasses.fields(model.Client)} - {
-    "excess", "outlier", "set_apart", "why", "windows", "command",
-}  # fmt: skip
+    return model.OpRow(*names, row.count, inferred, client, server, network, **figures_of(row))
 
 
 def _client(
     one: ClientSummary, ways: Sequence[Odd], excess: model.Excess | None, beyond: Sequence[Beyond | None]
 ) -> model.Client:
-    known: dict[str, Any] = {name: getattr(one, name) for name in _OF_SUMMARY}
-    known |= {name: list(value) for name, value in known.items() if isinstance(value, tuple)}
-    return model.Client(
-        **known,
-        excess=excess,
-        outlier=bool(ways),
-        set_apart=model.SetApart(ways[0].layer, ways[0].cause, ways[0].confidence) if ways else None,
-        why="; ".join(way.why for way in ways),
-        windows=_windows(one, beyond),
-        command="",
-    )
+    known: dict[str, Any] = {field.name: getattr(one, field.name) for field in dataclasses.fields(model.Client)}
+    known |= {"excess": excess, "outlier": bool(ways), "windows": _windows(one, beyond)}
+    if ways:
+        known["set_apart"] = model.SetApart(ways[0].layer, ways[0].cause, ways[0].confidence)
+        known["why"] = "; ".join(way.why for way in ways)
+    return model.Client(**known)
 
 
 def _windows(one: ClientSummary, beyond: Sequence[Beyond | None]) -> list[model.ClientWindow]:

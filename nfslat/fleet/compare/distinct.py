@@ -11,8 +11,8 @@ from nfslat.findings.server import THREADS
 from nfslat.findings.words import ms, percent, times
 from nfslat.fleet.compare.excess import LAYERS
 from nfslat.fleet.compare.outliers import Standing
-from nfslat.fleet.compare.summary import CANNOT_TELL, INFERRED, ClientSummary
-from nfslat.fleet.model import Brief
+from nfslat.fleet.compare.summary import INFERRED, ClientSummary
+from nfslat.fleet.model import CANNOT_TELL, Brief
 
 CLIENT = "client"  # a kind beside `LAYERS`: above the wire
 KINDS = (*LAYERS, CLIENT)
@@ -20,7 +20,7 @@ LAYER_OF = {"network": "network", "server": "server", "queue": "server", CLIENT:
 WHERE = {"network": "on the network", "server": "in the server", "queue": "waiting for a thread of the server"}
 MOST = 0.6  # of the clients: what they have in common is nobody's peculiarity
 _FEWER = 0.75  # slots than others have calls in flight, where others are at a limit, too
-_AT_LIMIT = ("likely slots", "slots or workers", "workers")
+_AT_LIMIT = ("slots", "likely slots", "slots or workers", "workers")
 _MANY_AT_LIMIT = 0.2
 _LEAST_ABOVE_MS, _LEAST_ABOVE, _LEAST_ABOVE_ALONE = 0.1, 0.10, 0.5
 _KNOWN_OF = 3  # clients whose application's time is known, for one of them to stand out

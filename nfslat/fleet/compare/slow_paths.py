@@ -99,8 +99,6 @@ def _pattern(
         value=place,
         clients=[one.client for one in cells],
         of=len(cells),
-        begin=None,
-        end=None,
         effect_ms=effect,
         excess_s=to_s(excess_ns),
         share=excess_ns / total_ns if total_ns else None,

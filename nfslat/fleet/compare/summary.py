@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from nfslat.answer import model
-from nfslat.answer.figures import Summary
 from nfslat.figures.pivots import sizes_of
 from nfslat.findings.client import SLOT_CODES, Slots
 from nfslat.findings.network import DELAY, Delay
@@ -16,7 +16,7 @@ from nfslat.fleet.compare.attributes import attributes, servers_of
 from nfslat.fleet.compare.cells import Cells, OpClass, cells_of, columns_of
 from nfslat.fleet.compare.tops import Top, tops_of
 from nfslat.fleet.compare.windows import Windows
-from nfslat.fleet.model import Brief
+from nfslat.fleet.model import CANNOT_TELL, Brief, Client
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.inflight.levels import levels_of
 from nfslat.kernels.levels import in_order
@@ -33,53 +33,23 @@ from nfslat.tally.ops import OpSums
 from nfslat.tally.sketch import Sketch
 
 BOTH, INFERRED, SERVER_ONLY = "compared", "inferred", "server only"
-CANNOT_TELL = "cannot tell"
 _SIZES = 34  # classes of sizes of 32 bits, and one for "none"
 
 
-@dataclass(frozen=True)
-class ClientSummary:
-    """What is kept of one client. Small: it goes from a worker to the process that compares all of them."""
+@dataclass(frozen=True, kw_only=True)
+class ClientSummary(Client):
+    """A client's row of the report before it is compared, and what it is compared by. Small: it goes from a worker to
+    the process that compares all of them."""
 
-    name: str
-    addresses: tuple[str, ...]
-    state: str  # `BOTH`, `INFERRED` or `SERVER_ONLY`
-    groups: Mapping[str, str]
     by_op: OpSums  # by the names of operations; without times of the client where only the server's capture is there
     cells: Cells
-    tops: tuple[Top, ...]  # data ops by place
-    client_ms: Summary | None  # exact, as the next two
-    server_ms: Summary | None
-    network_ms: Summary | None
-    application_ms: float | None = None
-    verdict: model.Verdict | None = None
-    findings: tuple[Brief, ...] = ()
-    clock: model.Clock | None = None
-    missed: int = 0
+    tops: tuple[Top, ...] = ()  # data ops by place
     outside: int = 0  # ops in the server's capture while the client's was not running
-    round_trip_ms: float | None = None
-    lost_segments: int | None = None
-    sent_again_bytes: int = 0
-    tcp_bytes: int = 0
-    slots: int | None = None
-    slots_held: str = CANNOT_TELL
-    in_flight_max: int = 0
-    audit: tuple[str, ...] = ()
-    report: str | None = None  # name of its own, where that is kept
-    inferred: model.Inferred | None = None  # where there is one capture
-    why_not_inferred: str = ""
 
     @property
     def has_both(self) -> bool:
         """Has it times of both sides, measured or inferred?"""
         return self.state in (BOTH, INFERRED)
-
-    @property
-    def source(self) -> str:
-        """The captures that its figures rest on: "both", "server", "client"."""
-        if self.inferred is not None:
-            return "server" if self.inferred.side == "client" else "client"
-        return "server" if self.state == SERVER_ONLY else "both"
 
     def error_ms(self, layer: str) -> float:
         """How far the mean of a layer ("network", "server", "queue") may be off, because it was inferred."""
@@ -87,38 +57,28 @@ class ClientSummary:
         rests = found is not None and (layer == "network" or (layer != "client" and found.side == "server"))
         return found.mean_error_ms if found is not None and rests else 0.0
 
-    @property
-    def ops(self) -> int:
-        """Ops that the figures are of."""
-        return self.cells.total("ops")
 
-    @property
-    def queue_ms(self) -> float | None:
-        """Mean wait for a thread; None where the packets do not tell."""
-        known = self.cells.total("queues")
-        return to_ms(self.cells.total("queue") / known) if known else None
-
-    @property
-    def sent_again_share(self) -> float | None:
-        """Of the TCP bytes of both directions."""
-        return self.sent_again_bytes / self.tcp_bytes if self.tcp_bytes else None
+def counted(cells: Cells) -> dict[str, Any]:
+    """`cells`, and the fields of the row that they tell: the ops that figures are of, and their mean wait for a thread,
+    where the packets tell it."""
+    known = cells.total("queues")
+    return {
+        "cells": cells,
+        "ops": cells.total("ops"),
+        "queue_ms": to_ms(cells.total("queue") / known) if known else None,
+    }
 
 
-@dataclass(frozen=True)
-class About:
-    """What is known of a client beside its packets; `groups` are what a manifest says."""
-
-    name: str
-    addresses: tuple[str, ...]
-    groups: Mapping[str, str]
-    windows: Windows
-    application_ms: float | None = None
-    report: str | None = None  # name of its own, where that is kept
-
-
-def summarize(c: Analysis, report: model.Report, about: About) -> ClientSummary:
-    """Of a client with times of both sides; `report` is the report on `c`. An op's time is that at which the server had
-    its call."""
+def summarize(
+    c: Analysis,
+    report: model.Report,
+    windows: Windows,
+    addresses: Sequence[str],
+    groups: Mapping[str, str],
+    **known: Any,
+) -> ClientSummary:
+    """Of a client with times of both sides; `report` is the report on `c`, `groups` are what a manifest says, `known`
+    are further fields. An op's time is that at which the server had its call."""
     server_rows = c.matched.server
     load = c.inflight.load
     queue_ns = _column(load.queue_ns, server_rows) if load.tells else None
@@ -129,42 +89,44 @@ def summarize(c: Analysis, report: model.Report, about: About) -> ClientSummary:
     transport = report.transport or []
     lost = [way.lost_segments for way in transport]
     unmatched = report.matched.unmatched if report.matched else {}
+    inferred, sent_again = report.inferred, sum(way.sent_again.bytes for way in transport)
+    sent = sum(way.bytes for way in transport) + sent_again
     return ClientSummary(
-        name=about.name,
-        addresses=about.addresses,
-        state=BOTH if report.inferred is None else INFERRED,
-        groups={**attributes(about.addresses, kinds, c.kind, servers_of(c.client), tops, inflight), **about.groups},
+        **known,
+        addresses=list(addresses),
+        state=BOTH if inferred is None else INFERRED,
+        source="both" if inferred is None else "server" if inferred.side == "client" else "client",
+        groups={**attributes(addresses, kinds, c.kind, servers_of(c.client), tops, inflight), **groups},
         by_op=sums_of(kinds, c.kind, columns_of(c.client_srt_ns, c.server_srt_ns, queue_ns)),
-        cells=_cells(
-            kinds, c.kind, sizes_of(c), _column(c.server.ops.t1, server_rows), about.windows, c.client_srt_ns,
+        **_cells(
+            kinds, c.kind, sizes_of(c), _column(c.server.ops.t1, server_rows), windows, c.client_srt_ns,
             c.server_srt_ns, queue_ns,
         ),
         tops=tops,
         client_ms=total.client_ms if total else None,
         server_ms=total.server_ms if total else None,
         network_ms=total.network_ms if total else None,
-        application_ms=about.application_ms,
         verdict=report.verdict,
-        findings=tuple(Brief(one.code, one.layer, one.share, one.confidence, one.text) for one in report.findings),
+        findings=[Brief(one.code, one.layer, one.share, one.confidence, one.text) for one in report.findings],
         clock=report.clock,
         missed=sum(n for of_side in unmatched.values() for why, n in of_side.items() if why != "OUTSIDE_OVERLAP"),
         outside=unmatched.get("server", {}).get("OUTSIDE_OVERLAP", 0),
         round_trip_ms=_round_trip_ms(report),
         lost_segments=sum(n for n in lost if n is not None) if transport and None not in lost else None,
-        sent_again_bytes=sum(way.sent_again.bytes for way in transport),
-        tcp_bytes=sum(way.bytes + way.sent_again.bytes for way in transport),
+        sent_again_share=sent_again / sent if sent else None,
         slots=_slots(report),
         slots_held=inflight.client.held if inflight else CANNOT_TELL,
         in_flight_max=inflight.client.max if inflight else 0,
         audit=_warnings(report),
-        report=about.report,
-        inferred=report.inferred,
+        inferred=inferred,
     )  # fmt: skip
 
 
-def summarize_server_only(side: Side, about: About, wide: ServerWide | None = None, why: str = "") -> ClientSummary:
-    """Of a client without a capture of its own: what the server's capture shows of its calls. `why`: nothing more is
-    inferred of it.
+def summarize_server_only(
+    side: Side, windows: Windows, addresses: Sequence[str], groups: Mapping[str, str], wide: ServerWide | None = None,
+    **known: Any,
+) -> ClientSummary:  # fmt: skip
+    """Of a client of which nothing is inferred: what the server's capture shows of its calls.
 
     Without `wide`, how long they waited for a thread is not known.
     """
@@ -178,18 +140,15 @@ def summarize_server_only(side: Side, about: About, wide: ServerWide | None = No
     size = ops.size[rows]
     sizes = np.where(is_data[kind] & (size != NULL32), size, 0).astype(np.int64)
     return ClientSummary(
-        name=about.name,
-        addresses=about.addresses,
+        **known,
+        addresses=list(addresses),
         state=SERVER_ONLY,
-        groups={**attributes(about.addresses, ops.kinds, kind, servers_of(side), (), None), **about.groups},
+        source="server",
+        groups={**attributes(addresses, ops.kinds, kind, servers_of(side), (), None), **groups},
         by_op=sums_of(ops.kinds, kind, columns_of(None, server_ns, queue_ns)),
-        cells=_cells(ops.kinds, kind, sizes, at_ns, about.windows, None, server_ns, queue_ns),
-        tops=(),
-        client_ms=None,
+        **_cells(ops.kinds, kind, sizes, at_ns, windows, None, server_ns, queue_ns),
         server_ms=Sketch.of(server_ns).summary() if len(rows) else None,
-        network_ms=None,
         in_flight_max=levels_of(in_order(at_ns, at_ns + server_ns)).max if len(rows) else 0,
-        why_not_inferred=why,
     )
 
 
@@ -207,7 +166,7 @@ def sums_of(kinds: Sequence[Kind], kind: I16, columns: OpColumns) -> OpSums:
 def _cells(
     kinds: Sequence[Kind], kind: I16, sizes: I64, at_ns: I64, windows: Windows, client_ns: I64 | None, server_ns: I64,
     queue_ns: I64 | None,
-) -> Cells:  # fmt: skip
+) -> dict[str, Any]:  # fmt: skip
     keys, of_kind = keys_of(kinds, kind)
     # Of a size of 2^k the bits of one less are k.
     bits = filled(len(sizes), np.int64, lambda at: np.frexp(np.maximum(sizes[at], 1) - 1)[1] + 1)
@@ -217,7 +176,8 @@ def _cells(
     place = np.zeros(len(keys) * _SIZES, dtype=np.int64)
     place[used] = np.arange(len(used))
     classes = tuple(OpClass(*names_of(keys[one // _SIZES]), int(one % _SIZES) - 1) for one in used)
-    return cells_of(classes, place[code], windows.index(at_ns), windows.count, client_ns, server_ns, queue_ns)
+    cells = cells_of(classes, place[code], windows.index(at_ns), windows.count, client_ns, server_ns, queue_ns)
+    return counted(cells)
 
 
 def _round_trip_ms(report: model.Report) -> float | None:
@@ -237,7 +197,7 @@ def _slots(report: model.Report) -> int | None:
     return report.inflight.client.slots_estimate if report.inflight else None
 
 
-def _warnings(report: model.Report) -> tuple[str, ...]:
+def _warnings(report: model.Report) -> list[str]:
     """On the client's capture, and on the two together: those on the server's are of all clients."""
     own = report.captures["client"].audit if "client" in report.captures else []
-    return tuple(dict.fromkeys(one.text for one in [*own, *report.audit] if one.severity == "warning"))
+    return list(dict.fromkeys(one.text for one in [*own, *report.audit] if one.severity == "warning"))

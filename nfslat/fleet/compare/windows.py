@@ -73,21 +73,17 @@ class Flying(NamedTuple):
 
 def flying(starts: I64, ends: I64, windows: Windows) -> Flying:
     """`starts` and `ends` of ops, each ascending; at one time ends come before starts."""
-    rows = np.arange(len(starts), dtype=np.int64)
-    answered = np.searchsorted(ends, starts, side="right")
-    level = rows - answered  # in flight as each one comes, itself not counted
+    level = np.arange(len(starts)) - np.searchsorted(ends, starts, side="right")  # as each one comes
     # Nothing is in flight from the end before it to a start.
     alone = np.flatnonzero(level[1:] <= 0) + 1
-    idle_ns = _area_ns(ends[alone - 1], starts[alone], windows)
-    first, last = (int(starts[0]), int(ends[-1])) if len(starts) else (0, 0)
-    there_ns = _area_ns(np.array([first]), np.array([last]), windows)
     bounds = windows.bounds(starts)
     at_edge = bounds[:-1] - np.searchsorted(ends, windows.edges_ns[:-1], side="right")
     most = np.maximum(at_edge, 0)
     filled = np.flatnonzero(np.diff(bounds))
     if len(filled):
         most[filled] = np.maximum(most[filled], np.maximum.reduceat(level + 1, bounds[filled]))
-    return Flying(_area_ns(starts, ends, windows), there_ns - idle_ns, most)
+    idle_ns = _area_ns(ends[alone - 1], starts[alone], windows)
+    return Flying(_area_ns(starts, ends, windows), _area_ns(starts[:1], ends[-1:], windows) - idle_ns, most)
 
 
 def _area_ns(starts: I64, ends: I64, windows: Windows) -> F64:
@@ -98,19 +94,14 @@ def _area_ns(starts: I64, ends: I64, windows: Windows) -> F64:
     edges = windows.edges_ns.astype(np.int64)
     if len(starts):
         edges[0], edges[-1] = min(edges[0], starts[0]), max(edges[-1], ends[-1])
-    width = np.diff(edges).astype(np.float64)
 
     def since(times: I64) -> F64:
         """Time in the window behind each of `times`, summed; times before the window count with all of it."""
         at = np.searchsorted(times, edges, side="left")
         at[-1] = len(times)
-        before, inside = at[:-1], np.diff(at)
         # Summed from the window's begin, so that no sum loses ns.
-        offset = np.repeat(edges[:-1], inside)
-        sums = np.zeros(len(width))
-        filled = np.flatnonzero(inside)
-        if len(filled):
-            sums[filled] = np.add.reduceat((times[at[0] : at[-1]] - offset).astype(np.float64), before[filled] - at[0])
-        return width * (before + inside) - sums
+        window = np.repeat(np.arange(windows.count), np.diff(at))
+        sums = np.bincount(window, times[at[0] : at[-1]] - edges[window], windows.count)
+        return np.diff(edges) * at[1:].astype(np.float64) - sums
 
     return since(starts) - since(ends)

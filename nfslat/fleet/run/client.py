@@ -20,7 +20,7 @@ from nfslat.decode.segments import sampled
 from nfslat.errors import InputError, NfslatError
 from nfslat.evidence.known import Known
 from nfslat.evidence.outside import Outside, with_bundled
-from nfslat.fleet.compare.summary import About, ClientSummary, summarize, summarize_server_only
+from nfslat.fleet.compare.summary import ClientSummary, summarize, summarize_server_only
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.run.capture import CaptureFacts, decode_whole
 from nfslat.fleet.run.inputs import Input
@@ -126,22 +126,24 @@ def correlate(request: Request, own: Side | None) -> tuple[Analysis, api.Options
 
 
 def _compared(request: Request, own: Side | None) -> tuple[ClientSummary, bytes | None]:
-    about = About(request.name, request.addresses, request.groups, request.windows, report=request.report_name)
+    about = request.windows, request.addresses, request.groups
     try:
         analysis, options = correlate(request, own)
     except NotInferredError as problem:
         if request.server is None:
             raise
-        about = dataclasses.replace(about, report=None)
-        return summarize_server_only(_only_side(request, own), about, request.wide, problem.why), None
+        side = _only_side(request, own)
+        why = problem.why
+        return summarize_server_only(side, *about, request.wide, name=request.name, why_not_inferred=why), None
     made = api.Report(analysis, options)
     report = made.judged if request.report_name is None else made.summary
     text = None
     if request.report_name is not None:
         # Without its pictures, which take as long as all of the rest, and not indented, which takes half of that.
         text = json.dumps(report.to_dict(), allow_nan=False, separators=(",", ":")).encode()
-    about = dataclasses.replace(about, application_ms=_application_ms(request.application_ms, analysis))
-    return summarize(analysis, report, about), text
+    known = {"name": request.name, "report": request.report_name}
+    known["application_ms"] = _application_ms(request.application_ms, analysis)
+    return summarize(analysis, report, *about, **known), text
 
 
 def _both(name: str, half: Half, own: Side) -> Correlation:

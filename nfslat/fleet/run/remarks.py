@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from nfslat.fleet import model
 from nfslat.fleet.run.capture import CaptureFacts
@@ -33,15 +32,8 @@ def lost(workers: Sequence[str], again: int) -> list[str]:
 
 def not_compared(name: str, problem: model.Problem, state: str) -> model.Client:
     """A client of which nothing is known but why."""
-    nothing: dict[str, Any] = dict.fromkeys(
-        "client_ms server_ms network_ms queue_ms application_ms excess verdict clock round_trip_ms lost_segments "
-        "sent_again_share slots report set_apart inferred".split()
-    )
-    return model.Client(
-        name=name, addresses=[], state=state, source="none", groups={}, ops=0, missed=0, findings=[],
-        slots_held="cannot tell", in_flight_max=0, audit=[], outlier=False, why=problem.why, windows=[], command="",
-        why_not_inferred="" if state == "failed" else problem.why, **nothing,
-    )  # fmt: skip
+    alone = "" if state == "failed" else problem.why
+    return model.Client(name=name, addresses=[], state=state, source="none", why=problem.why, why_not_inferred=alone)
 
 
 def captures_of(

@@ -22,6 +22,7 @@ from nfslat.fleet.sections.words import (
 from nfslat.report.blocks import Block, Cell, Command, Item, Prose, Table, Title
 from nfslat.report.markdown import paragraphs
 from nfslat.report.sections.all import made_by
+from nfslat.report.sections.columns import cells_of, columns_of
 from nfslat.report.sections.overview import next_blocks
 from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import count, shorten
@@ -112,6 +113,7 @@ def ops_section(fleet: Fleet) -> Iterator[Block]:
     yield Title(
         f"Ops of all clients, ms; of {count(half)} one side is inferred" if half else "Matched ops of all clients, ms"
     )
+    columns = columns_of(rows)
     cells: list[list[Cell]] = [
         [
             "all ops" if one is fleet.total else shorten(op_label(one.program, one.op), 24),
@@ -120,9 +122,9 @@ def ops_section(fleet: Fleet) -> Iterator[Block]:
             one.client_ms.mean,
             one.network_ms.mean,
             one.server_ms.mean,
-            one.queue_ms if one.queue_ms is not None else "-",
             one.client_ms.p99,
             one.server_ms.p99,
+            *cells_of(one, columns),
         ]
         for one in rows
     ]
@@ -133,11 +135,11 @@ def ops_section(fleet: Fleet) -> Iterator[Block]:
         "client\nmean",
         "network\nmean",
         "server\nmean",
-        "of it\nqueue",
         "client\np99",
         "server\np99",
+        *(f"{column.head}\n{column.unit}" for column in columns),
     )
-    yield Table("llrdddddd", headers, cells)
+    yield Table("llrddddd" + "d" * len(columns), headers, cells)
     if len(fleet.by_op) > len(shown):
         yield Prose(f"and {count(len(fleet.by_op) - len(shown))} more operations, which the JSON report has.")
 

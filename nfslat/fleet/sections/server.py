@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from nfslat.answer.words import ms
+from nfslat.answer.words import ms, percent
+from nfslat.findings.facts import HOG
 from nfslat.fleet.model import Fleet, Server
 from nfslat.fleet.sections.words import mean_over, moment, phase_line, server_line
 from nfslat.report.blocks import Block, Fitted, Item, Lines, Prose, Title
@@ -36,7 +37,16 @@ def server_section(fleet: Fleet) -> Iterator[Block]:
         yield Prose(
             "Each digit is tenths of the largest (9: nine tenths or more), a dot is 0, a blank not known.", style="dim"
         )
+    yield from _hog(fleet)
     yield from _unseen(server)
+
+
+def _hog(fleet: Fleet) -> Iterator[Block]:
+    """Which client's calls have most of the time in the server, where that is half of it or more."""
+    spent = {one.name: one.ops * one.server_ms.mean for one in fleet.clients if one.server_ms is not None}
+    most = max(spent, key=lambda name: spent[name], default="")
+    if len(spent) > 1 and spent[most] >= HOG * sum(spent.values()) > 0:
+        yield Prose(f"{most} has {percent(spent[most] / sum(spent.values()))} of the time there.", hanging=2)
 
 
 def _unseen(server: Server) -> Iterator[Block]:

@@ -139,6 +139,7 @@ def _environment(package: str) -> Environment:
         "clock_time": _clock_time,
         "op_label": lambda row: op_label(row.program, row.op),
         "pivot_rows": view.pivot_rows,
+        "group_columns": view.group_columns,
         "unsized": view.unsized,
         "script_json": lambda value: _raw(_script_json(value)),
     }

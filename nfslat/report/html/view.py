@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nfslat.answer import pictures
+from nfslat.answer.figures import GroupFigures
 from nfslat.answer.model import Report, StackRow, Summary
 from nfslat.answer.pictures import SlowOp
 from nfslat.answer.pivots import IntervalRow, Pivot, PivotRow
@@ -14,6 +16,7 @@ from nfslat.report.charts.waterfall import captured
 from nfslat.report.html.blocks import Shown, shown
 from nfslat.report.html.tiles import printed
 from nfslat.report.sections.all import blocks
+from nfslat.report.sections.columns import columns_of, in_full
 from nfslat.report.sections.pieces import PARTS_IN_WORDS, in_order, largest
 from nfslat.report.sections.tables import histogram_rows, op_label
 
@@ -37,6 +40,7 @@ class OpRow:
     version: str
     count: int
     sides: list[tuple[str, Summary, str]]  # and the mean as it is printed
+    of_group: list[tuple[str, float]]  # other figures, with their heads
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,13 @@ def op_rows(report: Report) -> list[OpRow]:
     if matched.slowest is not None:
         rows.append(("slowest 1 %", "", matched.slowest))
     return [
-        OpRow(op, version, row.count, [(key, getattr(row, f"{key}_ms"), text) for key, text in printed(row).items()])
+        OpRow(
+            op,
+            version,
+            row.count,
+            [(key, getattr(row, f"{key}_ms"), text) for key, text in printed(row).items()],
+            [(in_full(figure), getattr(row, figure.name)) for figure in columns_of([row])],
+        )
         for op, version, row in rows
     ]
 
@@ -171,6 +181,11 @@ def _slow(op: SlowOp) -> Slow:
         [(words, ms, percent(ms / of_all) if of_all > 0 else "") for words, ms in pieces],
         largest(op),
     )
+
+
+def group_columns(rows: Sequence[GroupFigures]) -> list[tuple[str, str]]:
+    """Of the columns that tables of groups have: the field, and its head."""
+    return [(figure.name, in_full(figure)) for figure in columns_of(rows)]
 
 
 def pivot_rows(pivot: Pivot) -> list[PivotRow]:

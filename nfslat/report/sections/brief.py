@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from nfslat.answer.model import Report
 from nfslat.answer.words import percent, stacked
 from nfslat.report.blocks import Block, Cell, Figure, Gap, Item, Label, Prose, Table, Title
+from nfslat.report.sections.columns import cells_of, columns_of, in_full
 from nfslat.report.sections.tables import means_of, op_label
 from nfslat.report.text_layout import count, count_of
 
@@ -27,13 +28,15 @@ def by_op_section(report: Report) -> Iterator[Block]:
     if matched is None or matched.total is None:
         return
     rows: list[list[Cell]] = []
+    columns = columns_of(matched.by_op[:_MOST_ROWS])
     for row in matched.by_op[:_MOST_ROWS]:
-        client, network, server, queue = means_of(row)
+        client, network, server = means_of(row)
         p99 = float(row.client_ms.p99) if matched.tick_ms is None else None
-        rows.append([op_label(row.program, row.op), row.count, client, p99, network, server, queue])
+        name = op_label(row.program, row.op)
+        rows.append([name, row.count, client, p99, network, server, *cells_of(row, columns)])
     yield Title("By operation")
-    headers = ("op", "count", "client ms", "client p99 ms", "network ms", "server ms", "of it queue ms")
-    yield Table("lrddddd", headers, rows)
+    heads = ("op", "count", "client ms", "client p99 ms", "network ms", "server ms", *map(in_full, columns))
+    yield Table("lrdddd" + "d" * len(columns), heads, rows)
     if len(matched.by_op) > len(rows):
         yield Prose(f"and {count_of(len(matched.by_op) - len(rows), 'operation')} more.")
 
@@ -69,13 +72,22 @@ def pivots_section(report: Report) -> Iterator[Block]:
     """The matched ops by what --by asked for."""
     for pivot in report.pivots:
         rows: list[list[Cell]] = []
+        columns = columns_of(pivot.rows[:_MOST_ROWS])
         for row in pivot.rows[:_MOST_ROWS]:
             of = ((row.client_ms, "mean"), (row.client_ms, "p99"), (row.network_ms, "mean"), (row.server_ms, "mean"))
             figures = (None if summary is None else float(getattr(summary, name)) for summary, name in of)
-            rows.append([row.key, row.ops, "" if row.mb_per_s is None else f"{row.mb_per_s:.3g}", *figures])
+            rows.append(
+                [
+                    row.key,
+                    row.ops,
+                    "" if row.mb_per_s is None else f"{row.mb_per_s:.3g}",
+                    *figures,
+                    *cells_of(row, columns),
+                ]
+            )
         yield Title(f"By {pivot.by}")
-        headers = (pivot.by, "ops", "MB/s", "client ms", "client p99 ms", "network ms", "server ms")
-        yield Table("lrrdddd", headers, rows)
+        heads = (pivot.by, "ops", "MB/s", "client ms", "client p99 ms", "network ms", "server ms")
+        yield Table("lrrdddd" + "d" * len(columns), (*heads, *map(in_full, columns)), rows)
         if pivot.groups > len(rows):
             yield Prose(f"and {count(pivot.groups - len(rows))} more.")
 

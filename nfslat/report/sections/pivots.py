@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from nfslat.report.blocks import Block, Cell, Prose, Table, Title
+from nfslat.report.sections.columns import cells_of, columns_of, or_dash
 from nfslat.report.text_layout import adding_up_below_each_other, count, count_of, plain
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 20  # rows of a table: more are read with other tools
 _MB = 1e6
-_DASH = "-"
 # What nfsiostat shows of a mount, and all ops.
 _SHOWN_OPS = ("all", "READ", "WRITE")
 
@@ -30,19 +30,19 @@ def pivot_section(pivot: Pivot) -> Iterator[Block]:
     hidden = [*pivot.rows[MOST_SHOWN:], *([pivot.others] if pivot.others is not None else [])]
     more = pivot.groups - len(shown)
     labels = [_label(pivot.by, row) for row in shown]
-    lines = [
-        (label, row.ops, row.mb_per_s, *_means(row), row.queue_ms) for label, row in zip(labels, shown, strict=True)
-    ]
+    rows: list[PivotRow | None] = [*shown]
+    lines = [(label, row.ops, row.mb_per_s, *_means(row)) for label, row in zip(labels, shown, strict=True)]
     if hidden:
-        lines.append((f"and {count(more)} more", *_together(pivot, hidden, more), None))
-    sums = adding_up_below_each_other([[network or 0.0, server or 0.0] for *_, server, network, _ in lines])
-    has_queue = any(row.queue_ms is not None for row in shown)
+        rows.append(None)
+        lines.append((f"and {count(more)} more", *_together(pivot, hidden, more)))
+    sums = adding_up_below_each_other([[network or 0.0, server or 0.0] for *_, server, network in lines])
+    columns = columns_of(rows)
     cells: list[list[Cell]] = []
-    for (label, ops, rate, mean, _, queue), ((network, server), client) in zip(lines, sums, strict=True):
-        times = [_DASH] * 3 if mean is None else [client, server, network]
-        cells.append([label, ops, _or_dash(rate), *times, *([_or_dash(queue)] if has_queue else [])])
-    headers = (pivot.by, "ops", "MB/s", "client", "server", "network", "queue")
-    yield Table("lrddddd"[: len(cells[0])], headers[: len(cells[0])], cells)
+    for row, (label, ops, rate, mean, _), ((network, server), client) in zip(rows, lines, sums, strict=True):
+        times = [or_dash(None)] * 3 if mean is None else [client, server, network]
+        cells.append([label, ops, or_dash(rate), *times, *cells_of(row, columns)])
+    heads = (pivot.by, "ops", "MB/s", "client", "server", "network", *(column.head for column in columns))
+    yield Table("lrdddd" + "d" * len(columns), heads, cells)
     yield Title(f"Matched data by {pivot.by}: p50 and p99, ms")
     yield Table(
         "ldddddd",
@@ -96,18 +96,17 @@ def legend(pivots: Sequence[Pivot], intervals: Intervals | None) -> list[str]:
 
 def _interval_table(rows: Sequence[IntervalRow]) -> Iterator[Block]:
     shown = rows[:MOST_SHOWN]
+    columns = columns_of(shown)
     cells: list[list[Cell]] = []
     for row in shown:
         rates = (row.ops_per_s, row.kb_per_s, row.kb_per_op)
-        times = (row.client_ms, row.client_p99_ms, row.server_ms, row.network_ms, row.queue_ms)
+        times = (row.client_ms, row.client_p99_ms, row.server_ms, row.network_ms)
         begin = f"{row.begin_s:.9f}".rstrip("0").rstrip(".")
-        cells.append([begin, *map(_or_dash, rates), row.retrans, *map(_or_dash, times)])
-    headers = ["begin\ns", "ops/s", "kB/s", "kB/op", "re-\ntrans"]
-    headers += ["client\nms", "p99\nms", "server\nms", "network\nms", "queue\nms"]
-    align = "ldddrddddd"
-    if all(row.queue_ms is None for row in shown):
-        align, headers, cells = align[:-1], headers[:-1], [line[:-1] for line in cells]
-    yield Table(align, headers, cells)
+        cells.append([begin, *map(or_dash, rates), row.retrans, *map(or_dash, times), *cells_of(row, columns)])
+    heads = ["begin\ns", "ops/s", "kB/s", "kB/op", "re-\ntrans"]
+    heads += ["client\nms", "p99\nms", "server\nms", "network\nms"]
+    heads += [f"{column.head}\n{column.unit}" for column in columns]
+    yield Table("ldddrdddd" + "d" * len(columns), heads, cells)
     if len(rows) > len(shown):
         yield Prose(f"and {count(len(rows) - len(shown))} more (all of them with --json)")
 
@@ -130,7 +129,7 @@ def _means(row: PivotRow) -> tuple[float | None, float | None]:
 
 def _percentiles(row: PivotRow) -> list[Cell]:
     of = (row.client_ms, row.server_ms, row.network_ms)
-    return [value for one in of for value in ((_DASH, _DASH) if one is None else (float(one.p50), float(one.p99)))]
+    return [cell for side in of for cell in map(or_dash, (None, None) if side is None else (side.p50, side.p99))]
 
 
 def _together(
@@ -145,10 +144,6 @@ def _together(
     weighted = [[mean * row.ops for row in rows if (mean := _means(row)[at]) is not None] for at in range(2)]
     server, network = (math.fsum(one) / ops if ops else None for one in weighted)
     return ops, rate, server, network
-
-
-def _or_dash(value: float | None) -> Cell:
-    return _DASH if value is None else float(value)
 
 
 def _without_size(ops: int) -> Iterator[Block]:

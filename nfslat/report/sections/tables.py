@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from nfslat.answer.model import Bucket, Capture, MatchedOps, MatchedRow, RawRow, Report, Selection, StackRow, Summary
 from nfslat.answer.words import of_mean, percent, shares_adding_up, stacked
 from nfslat.report.blocks import Block, Cell, Figure, Gap, Histogram, Prose, Table, Title, indented
+from nfslat.report.sections.columns import cells_of, columns_of
 from nfslat.report.text_layout import adding_up_below_each_other, count, plain, shorten
 
 # Miss and State names (tables.py) in words.
@@ -52,11 +53,11 @@ def stack_cells(rows: Sequence[StackRow]) -> list[list[Cell]]:
     ]
 
 
-def means_of(row: MatchedRow) -> tuple[Cell, Cell, Cell, Cell]:
-    """Client, network, server and the wait for a thread, which may not be known."""
+def means_of(row: MatchedRow) -> tuple[Cell, Cell, Cell]:
+    """Client, network and server."""
     shown = of_mean(None, row.network_ms.mean, row.server_ms.mean, row.queue_ms)
     figures = {name: Figure(text, value) for name, (value, text) in shown.items()}
-    return figures["client SRT"], figures["network"], figures["server"], figures.get("waiting for a thread")
+    return figures["client SRT"], figures["network"], figures["server"]
 
 
 def raw_section(side: str, rows: Sequence[RawRow], capture: Capture) -> Iterator[Block]:
@@ -122,11 +123,13 @@ def matched_section(matched: MatchedOps) -> Iterator[Block]:
     means: list[list[Cell]] = []
     tails: list[list[Cell]] = []
     sums = adding_up_below_each_other([[row.network_ms.mean, row.server_ms.mean] for _, _, row in rows])
+    columns = [column for column in columns_of([row for *_, row in rows]) if not column.stands_apart]
     for (op, version, row), ((network, server), client) in zip(rows, sums, strict=True):
         shares = shares_adding_up([row.network_ms.mean, row.server_ms.mean])
-        means.append([op, version, row.count, client, server, network, shares[1]])
+        means.append([op, version, row.count, client, server, network, shares[1], *cells_of(row, columns)])
         tails.append([op, version, *_tail(row.client_ms), *_tail(row.server_ms), *_tail(row.network_ms)])
-    yield Table("lrrdddr", ("op", "vers", "count", "client", "server", "network", "in server"), means)
+    heads = ("op", "vers", "count", "client", "server", "network", "in server", *(column.head for column in columns))
+    yield Table("lrrdddr" + "d" * len(columns), heads, means)
     if matched.tick_ms is not None:
         yield Prose(f"Time stamps tick every {matched.tick_ms:g} ms: no percentile and no maximum can be told.")
         return

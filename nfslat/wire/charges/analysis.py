@@ -187,10 +187,11 @@ def charge(
 
 def _loaded_then(side: Decoded, ops: Ops, rows: I32) -> Decoded:
     """With what was carried while these ops ran: at another time the path may have carried more."""
-    loads = side.details.loads
     begin_ns, end_ns = int(ops.t0[rows].min()), int(ops.t3[rows].max())
-    then = loads.take((loads.begin_ns >= begin_ns) & (loads.begin_ns < end_ns))
-    return dataclasses.replace(side, details=dataclasses.replace(side.details, loads=then))
+    loads, others = side.details.loads, side.details.others
+    loads = loads.take((loads.begin_ns >= begin_ns) & (loads.begin_ns < end_ns))
+    others = others.take((others.begin_ns >= begin_ns) & (others.begin_ns < end_ns))
+    return dataclasses.replace(side, details=dataclasses.replace(side.details, loads=loads, others=others))
 
 
 def _of_each(of_pair: I64, numbers: I64 | None, parts: Parts) -> I64:

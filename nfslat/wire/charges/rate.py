@@ -7,6 +7,13 @@ or take the root of n.
 
 Where too few messages are seen to tell (a short snaplen hides most of large ones), TCP tells of the queue: its data are
 acknowledged much later than the distance takes, on average. Then all that arrived is looked at.
+
+A path may be shared (`shared`): then what two hosts send comes as others leave room for it, and only the sum comes at
+one rate. Streams that know nothing of each other vary together as much as their variances add up to; those that share
+a full path vary by much less, for each has what the others leave. Or there is more room whenever nothing is late. What
+goes to other receivers only the sender's capture has: in one queue all comes out in the order in which it went in, so
+what was sent up to each message grows by the path's rate from one message's arrival to the next one's, though not from
+sending to sending, as it does where each message is late by itself.
 """
 
 from __future__ import annotations
@@ -17,19 +24,21 @@ import numpy as np
 
 from nfslat.model.causes import Cause, code
 from nfslat.model.decoded import Decoded
-from nfslat.model.details import Loads, Tcp
-from nfslat.model.protocol import NULL32, op_name
-from nfslat.model.tables import I8, I32, I64, Bool, Ops
+from nfslat.model.details import Tcp
+from nfslat.model.tables import I8, I32, I64, Bool
 from nfslat.model.units import NS_PER_MS
 from nfslat.wire.charges.claims import Claims, Pair, of_each
 from nfslat.wire.charges.late import Late
 from nfslat.wire.charges.places import place
 from nfslat.wire.charges.sending import Socket
+from nfslat.wire.charges.shared import Carried, came, left, payload_bytes
 
 # Choices, but where a line says else: each says what it parts from what.
 _LATE_NS = NS_PER_MS  # beyond the distance: a queue; less is interrupt coalescing, and a scheduler's tick at 1000 Hz
 _PACKETS = 10  # in a window: of random arrivals (Poisson) 6 to 14 come in the middle 80 %, of a shaper's 9 to 11
 _WIDER = (1, 2, 4)  # times that: what passes at once may be larger than its estimate; random arrivals fail all the more
+# ... where several share it: a host that captures late by some ms blurs the ends of windows, more so of few packets.
+_WIDER_SHARED = (*_WIDER, 8, 16)
 _WINDOWS = 8  # of random arrivals so many keep within the spread below once in a hundred times
 _SPREAD = 2.5  # packets: one that each end of a window cuts, and half of one for what ends a message; or ...
 # ... of the middle. Headers are not counted: 66 bytes (Ethernet, IPv4, TCP with time stamps) are 4 % of a full packet
@@ -37,10 +46,21 @@ _SPREAD = 2.5  # packets: one that each end of a window cuts, and half of one fo
 _SPREAD_SHARE = 0.08
 _MOST = 1.15  # times the rate: twice that spread; a bucket's burst (tc-tbf(8)) passes faster, now and then, ...
 _BURSTS = 0.05  # ... in so many of the windows: it fills while the path is idle, so bursts come first and are rare
-_HEADERS = 132  # bytes of an NFSv3 READ's reply without the data (RFC 5531, RFC 1813); others have about as many
 _QUEUE_NS = 10 * NS_PER_MS  # on average, and twice the distance: more than a busy host's ACKs are late
 _NOT_FEW = 0.25  # of the messages: more than a hiccup of a host touches
+_EVEN = 0.15  # of the rate: the middle 80 % of windows whose ends are messages, to the headers and to a large message
+_TOGETHER = 0.6  # of the deviation that streams would have which know nothing of each other
+_ROOM = 0.8  # of the rate: in nine of ten windows in which nothing is late no more is carried
+_GAP = 4  # stretches between two late messages, in which there was a queue, too
+_WORTH = 0.05  # of the rate: a stream with less fills nothing
 _AT_RATE = 0.7  # of the rate, at least, in a queue that counts; at a half and less it waits for something else
+
+
+class Sharer(NamedTuple):
+    """What else a full direction carried."""
+
+    name: str  # of RPC the address of the other host, of another stream sender and receiver with their ports
+    bytes_per_s: float  # payload, while it was full
 
 
 class Plateau(NamedTuple):
@@ -49,8 +69,9 @@ class Plateau(NamedTuple):
     way: str  # "call" or "reply"
     client: str  # address
     server: str
-    bytes_per_s: float  # payload
+    bytes_per_s: float  # payload, of all that share it
     share: float  # of the time in which it carried any
+    sharers: tuple[Sharer, ...] = ()  # beside the RPC of these two hosts, the largest first
 
 
 class _Queues(NamedTuple):
@@ -94,19 +115,32 @@ def bandwidth_claims(
             # the same queue from its first one on.
             from_ns = np.minimum(arrived - (net_ns[part][at] - half_trip_ns), begins)
             queues = _union(from_ns, arrived)
-            payload = _payload_bytes(ops, rows, is_reply=is_reply)
+            payload = payload_bytes(ops, rows, is_reply=is_reply)
             waits = Late(arrived - net_ns[part][at], arrived, payload, half_trip_ns)
             packet = packet_bytes(tcp.take(tcp_of[group]))
-            arrivals = loads.take(loads_of[group])
+            mine = loads.take(loads_of[group])
+            arrivals = Carried(np.zeros(len(mine), dtype=np.int64), mine.begin_ns, mine.bytes, mine.stretch_ns)
             found = _plateau(arrivals, queues, packet, waits)
             if found is None and _is_always_late(pair, part, sides, at, net_ns[part][at] - half_trip_ns, half_trip_ns):
                 queues = _busy(arrivals)
                 found = _plateau(arrivals, queues, packet, waits)
             if found is None:
+                queues = _joined(_union(from_ns, arrived), _GAP * loads.stretch_ns)
+                by, to = names[group][:: -1 if is_reply else 1]
+                if every := came(arrivals, by, to, receiver):
+                    found = _plateau(every, queues, packet)
+                if found is None and (
+                    sent := left(by, to, sides["server" if is_reply else "client"], is_reply=is_reply)
+                ):
+                    of_group = np.flatnonzero(group_of_conn[ops.conn[row_of]] == group)
+                    found, every = _line(sent, _trips(pair, of_group, is_reply=is_reply), at, queues)
+                arrivals = every or arrivals
+            if found is None:
                 continue
             rate, at_rate, share = found
             queues = _Queues(queues.begin_ns[at_rate], queues.end_ns[at_rate])
-            plateaus.append(Plateau("reply" if is_reply else "call", *names[group], rate * 1e9, share))
+            sharers = _sharers(arrivals, queues, rate)
+            plateaus.append(Plateau("reply" if is_reply else "call", *names[group], rate * 1e9, share, sharers))
             if not is_reply:
                 queues = _Queues(*(pair.near_on_client_ns(ns)[0] for ns in queues))
             claims += _claims(pair, part, at, queues, half_trip_ns)
@@ -138,7 +172,7 @@ def _is_always_late(
     return len(late) >= _NOT_FEW * int(np.count_nonzero(np.isin(ops.conn[every], np.unique(ops.conn[rows]))))
 
 
-def _busy(loads: Loads) -> _Queues:
+def _busy(loads: Carried) -> _Queues:
     """Stretches with payload, those that follow each other as one."""
     begin = np.unique(loads.begin_ns)
     return _union(begin, begin + loads.stretch_ns)
@@ -188,17 +222,32 @@ def _union(begin: I64, end: I64) -> _Queues:
     return _Queues(begin[at], latest[np.append(at[1:], len(begin)) - 1])
 
 
-def _payload_bytes(ops: Ops, rows: I64, *, is_reply: bool) -> I64:
-    """Of replies to READs, or of WRITE calls, the data; of others next to nothing."""
-    name = "READ" if is_reply else "WRITE"
-    is_data = np.array([op_name(*kind[:2], kind.op) == name for kind in ops.kinds], dtype=np.bool_)[ops.kind[rows]]
-    return np.where(is_data & (ops.size[rows] != NULL32), ops.size[rows].astype(np.int64), 0) + _HEADERS
+def _joined(queues: _Queues, gap_ns: int) -> _Queues:
+    """Those with no more than that between them as one: nobody asked whether there was a queue meanwhile."""
+    apart = queues.begin_ns[1:] - queues.end_ns[:-1] > gap_ns
+    return _Queues(queues.begin_ns[np.append(True, apart)], queues.end_ns[np.append(apart, True)])
 
 
-def _plateau(loads: Loads, queues: _Queues, packet: float, waits: Late) -> tuple[float, Bool, float] | None:
+def _sharers(arrivals: Carried, queues: _Queues, rate: float) -> tuple[Sharer, ...]:
+    """What else there was while there was a queue, if it is worth a word."""
+    if len(arrivals.names) == 1 or not len(queues.begin_ns):
+        return ()
+    at = np.searchsorted(queues.begin_ns, arrivals.begin_ns + arrivals.stretch_ns // 2, "right") - 1
+    inside = (at >= 0) & (arrivals.begin_ns + arrivals.stretch_ns // 2 < queues.end_ns[at])
+    sums = np.bincount(arrivals.stream[inside], weights=arrivals.bytes[inside], minlength=len(arrivals.names))
+    per_ns = sums / int((queues.end_ns - queues.begin_ns).sum())
+    order = np.argsort(-per_ns, kind="stable").tolist()
+    return tuple(
+        Sharer(arrivals.names[at], float(per_ns[at]) * 1e9) for at in order if at and per_ns[at] >= _WORTH * rate
+    )
+
+
+def _plateau(
+    loads: Carried, queues: _Queues, packet: float, waits: Late | None = None
+) -> tuple[float, Bool, float] | None:
     """Bytes a ns, which of the queues went at that rate, and the share of the busy time that they make; None where
-    what arrived shows no rate."""
-    if not len(loads) or packet <= 0:
+    what arrived shows no rate. Without `waits` it is shared: messages are late by what others sent."""
+    if not len(loads.bytes) or packet <= 0:
         return None
     stretch = loads.stretch_ns
     at, first_rows = np.unique(loads.begin_ns // stretch, return_index=True)
@@ -220,24 +269,27 @@ def _plateau(loads: Loads, queues: _Queues, packet: float, waits: Late) -> tuple
     if typical <= 0:
         return None
     least = max(1, int(np.ceil(_PACKETS * packet / typical)))
-    if waits.is_constant(typical / stretch):
+    if waits is not None and waits.is_constant(typical / stretch):
         return None
-    jitter = 2 * waits.jitter_ns(typical / stretch) * typical / stretch
-    for width in (least * wider for wider in _WIDER):
+    jitter = 0.0 if waits is None else 2 * waits.jitter_ns(typical / stretch) * typical / stretch
+    for width in (least * wider for wider in (_WIDER_SHARED if waits is None else _WIDER)):
         counts = np.where(whole, (end - begin) // width, 0)
         starts = np.repeat(begin, counts) + width * _counted(counts)
         inside = until(starts + width) - until(starts)
         if len(inside) < _WINDOWS:
             return None
         low, middle, high = np.quantile(inside, [0.1, 0.5, 0.9])
-        if high - low <= max(_SPREAD * packet, _SPREAD_SHARE * middle) + jitter:
+        if high - low > max(_SPREAD * packet, _SPREAD_SHARE * middle) + jitter:
+            continue
+        every = np.unique((at - at[0]) // width)
+        every = at[0] + every[every < (at[-1] + 1 - at[0]) // width] * width
+        busy = until(every + width) - until(every)
+        if np.count_nonzero(busy > _MOST * middle + packet + jitter) > _BURSTS * len(busy):
+            return None
+        free = busy[np.searchsorted(end, every, "right") >= np.searchsorted(begin, every + width)]
+        if waits is not None or _is_shared(loads, starts, width) or _has_room(free, middle):
             break
     else:
-        return None
-    every = np.unique((at - at[0]) // width)
-    every = at[0] + every[every < (at[-1] + 1 - at[0]) // width] * width
-    busy = until(every + width) - until(every)
-    if np.count_nonzero(busy > _MOST * middle + packet + jitter) > _BURSTS * len(busy):
         return None
     rate = float(middle) / (width * stretch)
     # A queue that is shorter than a stretch has no rate of its own: it goes with the others.
@@ -247,6 +299,76 @@ def _plateau(loads: Loads, queues: _Queues, packet: float, waits: Late) -> tuple
     at_rate = own * length >= _AT_RATE * rate * length - 2 * packet
     share = float((end - begin)[whole & at_rate].sum() / len(at))
     return rate, at_rate, min(share, 1.0)
+
+
+def _has_room(free: I64, full: float) -> bool:
+    """Is less carried in the windows in which nothing is late?"""
+    return len(free) >= _WINDOWS and float(np.quantile(free, 0.9)) <= _ROOM * full
+
+
+class _Trips(NamedTuple):
+    """Messages of a pair of hosts, in the order in which they were sent."""
+
+    row: I64  # matched ops
+    sent_ns: I64  # sender's clock
+    came_ns: I64  # receiver's
+
+
+def _trips(pair: Pair, rows: I64, *, is_reply: bool) -> _Trips:
+    s, c = pair.matched.rows(rows)
+    if is_reply:
+        sent_ns, came_ns = pair.server.t3[s], pair.client.t3[c]
+    else:
+        sent_ns, came_ns = pair.client.t1[c], pair.server.t1[s]
+    order = np.argsort(sent_ns, kind="stable")
+    return _Trips(rows[order], sent_ns[order], came_ns[order])
+
+
+def _line(
+    sent: Carried, trips: _Trips, late: I64, queues: _Queues
+) -> tuple[tuple[float, Bool, float] | None, Carried | None]:
+    """As `_plateau`, of what left the sender and goes through one queue with these messages; and when it came out."""
+    upto = np.cumsum(sent.bytes)[np.searchsorted(sent.begin_ns, trips.sent_ns, "right") - 1].astype(np.int64)
+    came_ns = np.maximum.accumulate(trips.came_ns)
+    is_late = np.isin(trips.row, late)
+    on_time = np.concatenate([[0], np.cumsum(~is_late)])
+    largest = float(sent.bytes.max())
+    for width in (largest * wider for wider in _WIDER_SHARED):
+        edge = np.unique(np.searchsorted(upto, np.arange(upto[0], upto[-1], width)))
+        begin, end = edge[:-1], edge[1:]
+        all_late = on_time[end + 1] == on_time[begin]
+        moved, took_ns, sent_ns = (np.diff(values[edge]) for values in (upto, came_ns, trips.sent_ns))
+        if np.count_nonzero(all_late) < _WINDOWS:
+            return None, None
+        rates = moved[all_late] / np.maximum(took_ns[all_late], 1)
+        low, middle, high = np.quantile(rates, [0.1, 0.5, 0.9])
+        entered = np.quantile(moved[all_late] / np.maximum(sent_ns[all_late], 1), [0.1, 0.9])
+        if high - low <= _EVEN * middle and high - low <= _TOGETHER * (entered[1] - entered[0]):
+            break
+    else:
+        return None, None
+    of_others = (moved / np.maximum(sent_ns, 1))[~all_late]
+    if np.count_nonzero(of_others > _MOST * middle) > _BURSTS * len(edge):
+        return None, None
+    out = sent._replace(begin_ns=np.interp(sent.begin_ns, trips.sent_ns, came_ns).astype(np.int64))
+    length = queues.end_ns - queues.begin_ns
+    moved = np.diff(np.interp(np.stack([queues.begin_ns, queues.end_ns]), came_ns, upto), axis=0)[0]
+    at_rate = moved >= _AT_RATE * middle * length - 2 * largest
+    busy_ns = float(upto[-1] - upto[0]) / middle
+    return (float(middle), at_rate, min(float(length[at_rate].sum()) / busy_ns, 1.0)), out
+
+
+def _is_shared(loads: Carried, starts: I64, width: int) -> bool:
+    """Do these streams make room for each other, in windows of so many stretches?"""
+    at = loads.begin_ns // loads.stretch_ns
+    window = np.searchsorted(starts, at, "right") - 1
+    inside = (window >= 0) & (at < starts[window] + width)
+    cells = np.bincount(
+        window[inside] * len(loads.names) + loads.stream[inside],
+        weights=loads.bytes[inside],
+        minlength=len(starts) * len(loads.names),
+    ).reshape(len(starts), -1)
+    return bool(cells.sum(axis=1).std() <= _TOGETHER * np.sqrt(cells.var(axis=0).sum()))
 
 
 def _claims(pair: Pair, part: str, late: I64, queues: _Queues, half_trip_ns: int) -> list[Claims]:

@@ -1,0 +1,107 @@
+"""A `Correlation` and an XID -> the packets of a call that has no reply, in each capture that has the call."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from nfslat.answer.pictures import Moment
+from nfslat.decode.tools import Tools
+from nfslat.model.decoded import Reassembly
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import State, endpoint
+from nfslat.model.units import to_ms, utc
+from nfslat.packets.dissect import Message, Wanted, dissect
+from nfslat.packets.model import ShownCall, ShownLine
+from nfslat.report.text_layout import wrap
+from nfslat.report.text_writer import table
+from nfslat.results import Correlation, Side
+from nfslat.select import op_labels
+
+
+class _Packet(NamedTuple):
+    """A message of the call, or a reply that only one capture has; on the client's clock."""
+
+    ns: int
+    side: str
+    what: str
+    frame: int  # through the set
+
+
+def waiting_calls_of(found: Correlation, xid: int, tools: Tools) -> list[ShownCall]:
+    """A call for each operation and client that has no reply in a capture; empty where each with `xid` has one."""
+    calls: dict[tuple[str, str, str, str], list[_Packet]] = defaultdict(list)
+    is_open = False
+    for name in ("client", "server"):
+        side: Side = getattr(found, name)
+        ahead_ns = 0 if name == "client" else _ahead_ns(found)
+        loose, ops = side.decoded.loose, side.ops
+        rows = np.flatnonzero((loose.xid == xid) & (loose.is_reply == 0) & (loose.op == NULL))
+        is_open = is_open or State.NO_REPLY in loose.state[rows]
+        tables = [(loose, row, loose.first_ns, loose.first_frame, "call") for row in rows.tolist()]
+        for row in np.flatnonzero(ops.xid == xid).tolist():
+            tables += [
+                (ops, row, ops.t0, ops.call_first_frame, "call"),
+                (ops, row, ops.t2, ops.reply_first_frame, "reply"),
+            ]
+        for of, row, ns, frame, what in tables:
+            ends, way = of.connections[of.conn[row]], int(of.direction[row])
+            call = op_labels(of.kinds)[of.kind[row]] if of.kind[row] != NULL else "call"
+            key = call, endpoint(*ends.source(way)), endpoint(*ends.destination(way)), ends.transport
+            calls[key].append(_Packet(int(ns[row]) - ahead_ns, name, what, int(frame[row])))
+    return [_shown(found, xid, key, sorted(packets), tools) for key, packets in calls.items()] if is_open else []
+
+
+def _ahead_ns(found: Correlation) -> int:
+    """By how much the server's clock is ahead at the end."""
+    clock = found.clock
+    return clock.segments[-1].theta_ns if clock.fits and clock.segments else clock.rough_ns
+
+
+def _shown(
+    found: Correlation, xid: int, key: tuple[str, str, str, str], packets: list[_Packet], tools: Tools
+) -> ShownCall:
+    op, client, server, transport = key
+    moments, first = [], packets[0].ns
+    seen: set[tuple[str, str]] = set()
+    message: tuple[_Packet, Message] | None = None
+    for packet in packets:
+        side: Side = getattr(found, packet.side)
+        file, number = side.source.locate(packet.frame)
+        again = "" if (packet.side, packet.what) not in seen else " again"
+        seen.add((packet.side, packet.what))
+        moments.append(Moment(to_ms(packet.ns - first), packet.side, f"{packet.what}{again}", number, file.name))
+        if message is None and packet.what == "call":
+            wanted: Wanted = (xid, False)
+            best = Reassembly.OFF if side.source.snaplen else Reassembly.ANY_ORDER
+            shown = dissect(file, {number: {wanted}}, tools, side.decoded.reassembly or best)
+            message = None if (number, wanted) not in shown else (packet, shown[number, wanted])
+    ends_ns = max(found.client.decoded.last_ns, found.server.decoded.last_ns - _ahead_ns(found))
+    return ShownCall(
+        xid=f"0x{xid:08x}",
+        op=op,
+        client=client,
+        server=server,
+        transport=transport,
+        at=utc(first),
+        waits_ms=to_ms(ends_ns - first),
+        packets=moments,
+        lines=[] if message is None else [ShownLine(line.depth, line.name, line.text) for line in message[1].lines],
+    )
+
+
+def render_calls(calls: list[ShownCall], width: int) -> Iterator[str]:
+    """Text about each of `calls`, in pieces that end with a newline."""
+    for call in calls:
+        wait = f"no reply until the captures end, {call.waits_ms:,.1f} ms later"
+        lines = wrap(f"{call.op}, XID {call.xid}: {wait}", width, 0, 2)
+        lines += wrap(f"{call.client} -> {call.server}, {call.transport.upper()}; sent {call.at}", width, 0, 2)
+        rows = [[f"{one.at_ms:,.3f}", one.side, str(one.frame), one.what, one.file] for one in call.packets]
+        lines += ["", *table("rlrll", ["t ms", "side", "frame", "what", "file"], rows, width), ""]
+        lines += [f"rpc.xid == {call.xid}", ""]
+        for item in call.lines:
+            lines += wrap(item.text, width, min(2 + 2 * item.depth, width // 2), 4)
+        yield "".join(line + "\n" for line in [*lines, ""]).encode("ascii", "backslashreplace").decode()
