@@ -41,6 +41,15 @@ _SHORT: dict[str, Any] = {"READ": [("cpu", 0.2), ("wait", 1.0)], "GETATTR": [("c
 # A disk behind a timer: what it has done by then is answered at each tick, one call after another.
 _TICKS: dict[str, Any] = {"READ": [("cpu", 0.06), ("disk", 4.0), ("cpu", 0.06)], "GETATTR": [("cpu", 0.06)]}
 _TIMER: dict[str, Any] = {"tick_ms": 10.0, "ticking": "disk"}
+_MIXED: dict[str, Any] = {
+    "READ": [("cpu", 0.1), ("wait", 6.0)], "WRITE": [("cpu", 0.2), ("wait", 3.0)], "GETATTR": [("cpu", 0.05)],
+    "CREATE": [("cpu", 0.3), ("wait", 2.8)], "LOOKUP": [("cpu", 0.1)],
+}  # fmt: skip
+_MIXED_ON_DISK = {name: [(at.replace("wait", "disk"), ms) for at, ms in way] for name, way in _MIXED.items()}
+_METADATA: dict[str, Any] = {name: [("wait", 2.8)] for name in ("CREATE", "REMOVE", "RENAME", "SETATTR")}
+_METADATA |= {"LOOKUP": [("cpu", 0.4)], "GETATTR": [("cpu", 0.2)]}
+_JOURNAL: dict[str, Any] = {"WRITE": [("cpu", 0.1), ("journal", 4.0)], "GETATTR": [("cpu", 0.05)]}
+_LOGGED = {"WRITE": 0.9, "GETATTR": 0.1}
 _SOME, _FEW = {"READ": 0.9, "GETATTR": 0.1}, {"READ": 0.98, "GETATTR": 0.02}
 
 
@@ -96,6 +105,51 @@ def kinds() -> Iterator[tuple[str, dict[str, Any]]]:
             f"{threads} threads, 60 connections, from the middle",
             own | {"connections": 60, "workers": 90, "late": 0.5},
         )
+    yield from _mixed_kinds()
+
+
+def _mixed_kinds() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Servers that do more than one thing, or for whom something changes."""
+    free = {"cpu": shared(4), "wait": _FREELY}
+    for disks in (1, 3):
+        stations = {"cpu": shared(2), "disk": line(disks)}
+        yield f"{disks} disks, mixed operations", {"ways": _MIXED_ON_DISK, "stations": stations, "threads": 64}
+        own = {"ways": _DISK, "stations": stations, "threads": 64, "shares": _SOME}
+        yield f"{disks} disks that get slow", own | {"slower": 6.0}
+        yield f"{disks} disks, one client hogs", own | {"connections": 5, "hog": 0.6, "turns": True}
+    own = {"stations": {"cpu": shared(2), "wait": _FREELY}, "threads": 64, "slower": 6.0}
+    yield "a disk for each call, gets slow", own | {"ways": _WORK, "shares": _SOME}
+    yield "stalls, READ only", own | {
+        "ways": {"READ": _WORK["READ"]}, "stall_every_ms": 300.0, "stall_ms": 100.0, "slower": 1.0,
+    }  # fmt: skip
+    yield "two pools", {
+        "ways": {"READ": [("a", 4.0)], "WRITE": [("b", 6.0)], "GETATTR": [("cpu", 0.05)]}, "threads": 64,
+        "stations": {"a": line(2), "b": line(4), "cpu": shared(4)},
+    }  # fmt: skip
+    yield "journal and GETATTR", {
+        "ways": _JOURNAL, "stations": {"cpu": shared(4), "journal": commits()}, "threads": 64, "shares": _LOGGED,
+    }  # fmt: skip
+    for threads in (1, 2, 4, 8):
+        own = {"threads": threads, "stations": free, "turns": True}
+        yield f"{threads} threads, mixed operations", own | {"ways": _MIXED}
+        yield f"{threads} threads, metadata", own | {"ways": _METADATA}
+        own |= {"ways": _WORK, "shares": _SOME}
+        yield f"{threads} threads, one client hogs", own | {"connections": 5, "hog": 0.6}
+        yield f"{threads} threads, something behind gets slow", own | {"slower": 6.0}
+        yield f"{threads} threads, stalls", own | {"stall_every_ms": 400.0, "stall_ms": 60.0}
+        yield f"{threads} threads, bursts", own | {"together": True}
+        stations = {"cpu": shared(4), "journal": commits()}
+        alike = {"CREATE": [("wait", 3.0)], "RENAME": [("wait", 4.0)], "GETATTR": [("wait", 3.0)]}
+        yield f"{threads} threads, calls without data as slow", own | {"ways": alike, "shares": None}
+        if threads > 2:
+            own |= {"turns": False, "workers": 40}
+            yield f"{threads} threads, 2 of 10 clients not seen", own | {"connections": 10, "strangers": 2}
+        read = {"threads": threads, "ways": {"READ": [("cpu", 0.1), ("wait", 4.0)]}, "stations": free}
+        yield f"{threads} threads, READ only, stalls", read | {"stall_every_ms": 300.0, "stall_ms": 100.0}
+        yield f"{threads} threads, READ only, gets slow", read | {"slower": 8.0, "law": "lognormal", "sigma": 0.6}
+        yield f"{threads} threads before a journal", own | {
+            "ways": _JOURNAL, "stations": stations, "shares": _LOGGED,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -126,6 +180,13 @@ def run(case: tuple[int, int, int, int, int]) -> Answer:
     return Answer(title, is_limit, sure, t.estimate == truth or within)
 
 
+def cases(seeds: list[int]) -> list[tuple[int, int, int, int, int]]:
+    """All loads."""
+    places = [range(len(one)) for one in (list(kinds()), LAWS, LOADS, CONNECTIONS)]
+    fixed = {place for place, (_, own) in enumerate(kinds()) if "connections" in own}
+    return [one for one in product(*places, seeds) if one[0] not in fixed or one[3] == 0]
+
+
 def _cells(rows: list[Answer]) -> list[int]:
     """Loads, and what is said of them; the parts sum to the loads."""
     said = Counter((one.sure, one.right) for one in rows)
@@ -139,11 +200,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], metavar="SEED")
     parser.add_argument("--jobs", type=int, default=2, help="processes (%(default)s)")
     given = parser.parse_args()
-    places = [range(len(one)) for one in (list(kinds()), LAWS, LOADS, CONNECTIONS)]
-    fixed = {place for place, (_, own) in enumerate(kinds()) if "connections" in own}
-    cases = [one for one in product(*places, given.seeds) if one[0] not in fixed or one[3] == 0]
     with ProcessPoolExecutor(given.jobs) as pool:
-        answers = list(pool.map(run, cases, chunksize=8))
+        answers = list(pool.map(run, cases(given.seeds), chunksize=8))
     said = "certain, right | certain, wrong | likely, right | likely, wrong | nothing"
     print(f"| server | threads are the limit | {said} | they are not | certain | likely | nothing |")
     print("|---|" + "--:|" * 10)

@@ -154,6 +154,9 @@ def simulate(
     stall_ms: float = 0.0,
     rare: Mapping[str, tuple[float, float]] | None = None,  # station -> (share of its calls, ms on top)
     connections: int = 1,
+    hog: float = 0.0,  # share of the workers that the first connection has beside its own
+    turns: bool = False,  # connections take turns, as in knfsd; else the oldest call of all is the next
+    slower: float = 1.0,  # times what the stations take in the second half of the ops
     network_ms: float = 0.05,
     seed: int = 1,
 ) -> Traffic:
@@ -164,10 +167,10 @@ def simulate(
     kinds = rng.choice(names, count, p=weights / weights.sum())
     made = {name: one() for name, one in stations.items()}
     steps: list[list[tuple[str, float]]] = []
-    for kind in kinds.tolist():
+    for at, kind in enumerate(kinds.tolist()):
         steps.append([])
         for name, mean_ms in ways[kind]:
-            work = mean_ms * _draw(rng, law, sigma, cv)
+            work = mean_ms * _draw(rng, law, sigma, cv) * (slower if name != "cpu" and 2 * at >= count else 1.0)
             if rare and name in rare and rng.random() < rare[name][0]:
                 work += rare[name][1]
             steps[-1].append((name, max(work * MS, 1_000)))
@@ -175,7 +178,8 @@ def simulate(
     out_ns = (network_ms * MS + rng.exponential(5 * US, (2, count))).astype(np.int64).tolist()
     conn, sent, arrival, start, reply, received, owner = ([0] * count for _ in range(7))
     at_station = [0] * count
-    pending: deque[int] = deque()
+    pending: deque[deque[int]] = deque()  # a line for each connection that has calls, or one for all
+    line_of: dict[int, deque[int]] = {}
     last_arrival, last_received = [0] * connections, [0] * connections
     free, asked, out = threads, 0, 0
     heap: list[tuple[int, int, int, object]] = []
@@ -225,13 +229,16 @@ def simulate(
                 continue
             op, asked = asked, asked + 1
             owner[op] = int(str(of))
-            way = conn[op] = owner[op] % connections
+            way = conn[op] = 0 if owner[op] < hog * workers else owner[op] % connections
             sent[op] = now
             out += 1
             arrival[op] = last_arrival[way] = max(last_arrival[way], now + out_ns[0][op])
             push(arrival[op], _ARRIVE, op)
         elif what == _ARRIVE:
-            pending.append(int(str(of)))
+            calls = line_of.setdefault(conn[int(str(of))] if turns else 0, deque())
+            if not calls:
+                pending.append(calls)
+            calls.append(int(str(of)))
         else:
             name = str(of)
             through, following = made[name].leave(now)
@@ -241,7 +248,12 @@ def simulate(
             for op in through:
                 go_on(now, op)
         while free and pending:
-            op = pending.popleft()
+            calls = pending.popleft()
+            op = calls.popleft()
+            if calls and turns:
+                pending.append(calls)
+            elif calls:
+                pending.appendleft(calls)
             free -= 1
             start[op] = now
             go_on(now, op)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from queues import GETATTR, Traffic, ops
 from rivals import commits, line, shared, simulate
 
+from nfslat.inflight import fit, weights
 from nfslat.inflight.ranks import grows_by, rank_correlation
 from nfslat.inflight.server import ServerLoad, server_load
 from nfslat.inflight.threads import Threads
@@ -168,3 +169,60 @@ def test_a_rank_correlation_is_one_of_ranks(pairs: list[tuple[int, int]], scale:
     assert error >= 0
     assert rank_correlation(x, -y)[0] == pytest.approx(-found)
     assert rank_correlation(x * scale + 7, y)[0] == pytest.approx(found)
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_threads_in_lockstep_are_told_though_light_calls_are_late_too(threads: int) -> None:
+    """A timer that answers all calls delays those without data as well: what a pool leaves besides outweighs that."""
+    made = simulate(
+        {"READ": [("cpu", 0.1), ("wait", 4.0)], GETATTR: [("cpu", 0.05)]}, {"cpu": shared(4), "wait": _FREELY},
+        threads=threads, workers=20, think_ms=3.0, shares={"READ": 0.9, GETATTR: 0.1}, tick_ms=10.0, seed=11,
+    )  # fmt: skip
+    found = threads_of(made)
+    assert (found.estimate, found.limited) == (threads, True)
+    assert found.probability >= fit.LIKELY
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_a_client_that_hogs_is_no_sign_against_a_common_pool(threads: int) -> None:
+    """Connections take turns, so calls of the one with most callers wait longest, and all wait for the same threads."""
+    made = simulate(
+        {"READ": [("cpu", 0.1), ("wait", 4.0)], GETATTR: [("cpu", 0.05)]}, {"cpu": shared(4), "wait": _FREELY},
+        threads=threads, workers=20, connections=5, hog=0.6, turns=True, shares={"READ": 0.9, GETATTR: 0.1},
+    )  # fmt: skip
+    found = threads_of(made)
+    assert (found.estimate, found.limited) == (threads, True)
+    waits_ms = [made.queue_ns[made.conn == conn].mean() for conn in (0, 1)]
+    assert waits_ms[0] > 1.5 * waits_ms[1]
+
+
+def test_one_thread_under_metadata_is_told() -> None:
+    """Calls of 2.8 ms each, some lighter, that are answered strictly one after another: the server works on one."""
+    ways = {name: [("wait", 2.8)] for name in ("CREATE", "REMOVE", "RENAME")} | {GETATTR: [("cpu", 0.2)]}
+    made = simulate(ways, {"cpu": shared(4), "wait": _FREELY}, threads=1, workers=8, think_ms=3.0)
+    assert (threads_of(made).estimate, threads_of(made).limited) == (1, True)
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_a_disk_that_gets_slow_does_not_hide_threads(threads: int) -> None:
+    """From the middle on work takes six times as long; without threads to wait for nothing is told either way."""
+    asked: dict[str, Any] = {"workers": 20, "slower": 6.0, "shares": {"READ": 0.9, GETATTR: 0.1}}
+    ways = {"READ": [("cpu", 0.1), ("wait", 4.0)], GETATTR: [("cpu", 0.05)]}
+    few, many = (
+        threads_of(simulate(ways, {"cpu": shared(4), "wait": _FREELY}, threads=count, **asked))
+        for count in (threads, 64)
+    )
+    assert (few.estimate, few.limited) == (threads, True)
+    assert not many.limited
+
+
+def test_what_the_marks_say_is_added_up() -> None:
+    """A mark says more against a pool the farther its figure is on the wrong side, and nothing beyond its knots."""
+    for mark in fit.MARKS:
+        weight = weights.WEIGHTS[mark.name]
+        says = [fit.log_odds(mark.name, figure) for figure in (-1e9, *weight.knots, 1e9)]
+        assert mark.sign == 0 or (np.diff(says) * mark.sign >= 0).all()
+        assert fit.log_odds(mark.name, None) == weight.unseen
+    unseen = dict.fromkeys(weights.WEIGHTS)
+    odds = np.exp(weights.INTERCEPT + sum(weight.unseen for weight in weights.WEIGHTS.values()))
+    assert fit.probability(unseen) == pytest.approx(odds / (1 + odds))

@@ -45,6 +45,15 @@ class Scores:
         """Those that were looked at and are not clearly worse than `best`, ascending."""
         return sorted(threads for threads in self.known if self._is_as_good(threads, best))
 
+    def halves_apart(self) -> float:
+        """By how many doublings the numbers differ that are best in either half of the time; one thread is nothing."""
+        middle = _BLOCKS // 2
+        low, high = sorted(
+            min(self.known, key=lambda threads: float(self.known[threads][half].mean()))
+            for half in (slice(middle), slice(middle, None))
+        )
+        return float(np.log2(high / min(low + 1, high)))
+
     def _is_as_good(self, one: int, best: int) -> bool:
         worse = self.known[one] - self.known[best]
         if self._one_stream:

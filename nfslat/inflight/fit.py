@@ -1,52 +1,37 @@
-"""A replay with the number of threads that fits best -> whether a pool of threads fits at all, or what is told instead.
+"""A replay with the number of threads that fits best -> how likely it is that calls wait for a pool of so many threads.
 
 The best of many numbers may still be wrong: whatever makes calls wait (a processor, a disk, a journal that commits in
-groups, a host that stands still) looks like some number of threads. A pool of T threads has marks that do not hang on
-how long the work is (docs/method.md, "Server threads"):
-
-- calls that arrive while fewer than T are in flight meet an idle thread: their times do not grow with their number;
-- work does not know how many wait: what is left when the waits are taken off does not grow with that;
-- so calls that waited work as long as those that did not;
-- all calls wait in one line, those that need no data, too;
-- each thread answers by itself: answers do not come in groups.
+groups, a host that stands still) looks like some number of threads. A pool of T threads leaves marks that do not hang
+on how long the work is (docs/method.md, "Server threads"). Each is a figure, and says by how much that figure is more
+likely with threads than without; what all say is added up. No mark refutes by itself: hosts that other hosts hold up,
+loads that change and clocks with ticks blur every one of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from nfslat.inflight.ranks import BLOCKS, grows_by, rank_correlation, spearman
+from nfslat.inflight.ranks import grows_by, rank_correlation
+from nfslat.inflight.weights import INTERCEPT, WEIGHTS
 from nfslat.kernels.dispatch import Work
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool
 
-_RARELY = 10  # times that the bound is seen: then it is no sign of a limit
-_POOLED, _TWICE = 4.0, 2.0  # standard errors; of the time
-_SURE = 4.0  # standard errors of the mean over the blocks
-# Rank correlations. Of 1,000 simulated servers, pools of threads have -0.05 to 0.06 where nothing is shared behind
-# them; processors, disks, bursts that were taken for one have 0.15 to 0.94 (benchmarks/thread_rivals.py).
-_GROWS = 0.15
-_WORK_GROWS = 0.1
-# Ranks and distributions say how sure a difference is, not how large: of work that is done at the ticks of a clock, or
-# takes the same time to a thousandth, what is sure may be next to nothing. Threads that answer together take the next
-# calls one after another, while the line gets shorter, and those calls end together, too: the first of them takes
-# longest, by up to 5 % for that. Where nothing but this speaks against threads that are not the limit, it is 10 %.
-_BY_MUCH = 0.07  # of the mean
-_SOME = 20  # calls that met an idle thread
-_APART = 0.35  # largest distance of two distributions (Kolmogorov and Smirnov)
-_LIGHT = 5  # calls without data that should have waited
-_OFTEN, _MORE_OFTEN = 0.2, 5  # of those are answered without a thread; than the others
-_SLOW_NS, _HALF = 1_000_000, 0.5  # work; of it
-_BEHIND = "calls that need no data do not wait: what the others wait for lies beyond the threads"
-_EARLY, _MOST = 0.25, 0.5  # of the wait of the call before; of those calls
-_TOGETHER = 0.2
-_OF_ALL, _FEW_TIMES, _MUCH = 0.4, 3, 0.15  # of what is in flight; groups; of the time in which calls stand
-_LONG, _MOSTLY = 8, 0.6  # times the mean work; of the waits
-_NEARLY_ALL = 0.9  # of the calls
-_OF_ONE_SIZE = 0.7  # of the calls are answered in groups of one size
+LIKELY, CERTAIN = 0.75, 0.97  # probability from which a limit is told, and told as certain
+_MOST_CALLS = 60_000  # in a row, those that wait longest: more say the same of a mark, and take longer
+_FEWEST_CALLS, _FEWEST_LIGHT = 20, 5  # of a kind that a mark compares; fewer are chance
+_SLOW_NS = 1_000_000  # work of the main operation; below, calls without data take as long
+_PREEMPTED_NS = 3_000_000  # work that a short call overtakes on a processor (base_slice_ns of Linux's scheduler)
+_TOGETHER = 0.2  # of the usual time from an answer to the next: answers that are nearer are one group
+_STANDSTILL = 8  # times the mean work, in which nothing is answered
+_FARTHEST = 256  # calls back in the order of arrival that may still be open
+# Calls that are sent again are answered again, right behind the first answer: they make groups.
+_LOCKSTEP_PLAIN, _LOCKSTEP_OF_ONE_SIZE = 0.9, 0.7  # of the calls: sent once; answered in groups of one size
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +45,18 @@ class Replay:
     main: Bool  # of the operation that takes most of the time
     light: Bool  # of operations that need neither data nor a name
     plain: Bool  # sent once, as far as can be told
-    bound_seen: int  # how often as many were at work as are known to exist
+    seen: int  # at work at once, at least ...
+    times_seen: int  # ... and how often
+    gain_nats: float  # a call: by how much its work is more regular than if nothing waited
+    below_nats: float  # and by how much more with fewer threads than were seen at work; at least 0
+    halves: float  # by how many doublings the numbers differ that fit each half of the time best
+
+    def part(self, rows: slice) -> Replay:
+        """Calls that follow each other."""
+        return replace(
+            self, work=self.work.part(rows), start_ns=self.start_ns[rows], depth=self.depth[rows],
+            main=self.main[rows], light=self.light[rows], plain=self.plain[rows],
+        )  # fmt: skip
 
     @cached_property
     def forced(self) -> Bool:
@@ -92,12 +88,45 @@ class Replay:
         """Both."""
         return self.work.reply_ns - self.work.arrival_ns
 
+    @cached_property
+    def usual_ns(self) -> float:
+        """Work of the main operation, median."""
+        return float(np.median(self.service_ns[self.worked])) if self.worked.any() else 0.0
 
-def misfit(replay: Replay) -> str:
-    """Which mark is missing; empty: none."""
-    if not replay.worked.any():
-        return ""
-    return next((why for why in (mark(replay) for mark in _MARKS) if why), "")
+
+class Fit(NamedTuple):
+    """How likely a pool is what calls wait for, and what speaks most against it."""
+
+    probability: float
+    instead: str
+
+
+def fit(replay: Replay) -> Fit:
+    """The sum of what the marks say."""
+    figures = marks(replay)
+    seen = [mark for mark in MARKS if mark.instead and figures[mark.name] is not None]
+    against = min(seen, key=lambda mark: log_odds(mark.name, figures[mark.name]))
+    return Fit(probability(figures), against.instead)
+
+
+def probability(figures: dict[str, float | None]) -> float:
+    """That threads are the limit, and that their number is right."""
+    return float(1 / (1 + np.exp(-INTERCEPT - sum(log_odds(name, figure) for name, figure in figures.items()))))
+
+
+def marks(replay: Replay) -> dict[str, float | None]:
+    """The figure of each mark; None: there is too little to see it."""
+    if len(replay.start_ns) > _MOST_CALLS:
+        waits = np.append(0.0, np.cumsum(replay.wait_ns, dtype=np.float64))
+        begin = int(np.argmax(waits[_MOST_CALLS:] - waits[:-_MOST_CALLS]))
+        replay = replay.part(slice(begin, begin + _MOST_CALLS))
+    return {mark.name: mark.of(replay) for mark in MARKS}
+
+
+def log_odds(name: str, figure: float | None) -> float:
+    """What a mark's figure adds, between the knots of its table."""
+    weight = WEIGHTS[name]
+    return weight.unseen if figure is None else float(np.interp(figure, weight.knots, weight.log_odds))
 
 
 def in_lockstep(replay: Replay) -> int:
@@ -106,22 +135,19 @@ def in_lockstep(replay: Replay) -> int:
     Threads that wait for one clock (a disk with a timer) are answered at one time, and then all take the next calls:
     with fewer threads that looks like work of no time and of all the time in turn, which is regular, too.
     """
-    if replay.plain.mean() < _NEARLY_ALL:
-        return 0  # what is sent again is answered again, right behind the first answer
+    if replay.plain.mean() < _LOCKSTEP_PLAIN:
+        return 0
     first, size, in_flight = _groups(replay)
     calls = np.bincount(size, size)
     usual = int(np.argmax(calls)) if len(calls) else 0
-    if usual < 2 or calls[usual] < _OF_ONE_SIZE * len(replay.start_ns) or len(first) < _SOME:
+    if usual < 2 or calls[usual] < _LOCKSTEP_OF_ONE_SIZE * len(replay.start_ns) or len(first) < _FEWEST_CALLS:
         return 0
     # A journal takes all that has gathered, which is half of what is in flight.
     return usual if np.median(in_flight[size == usual]) > 2 * usual else 0
 
 
 def _groups(replay: Replay) -> tuple[I64, I64, I64]:
-    """Answers that come together: position of the first among the answers, how many, and how many calls were in flight.
-
-    Together are those that are nearer than a fifth of the usual time from an answer to the next.
-    """
+    """Answers that come together: position of the first among the answers, how many, and calls in flight then."""
     work, ok = replay.work, replay.worked
     reply = work.reply_ns[work.by_reply]
     usual_ns = float(replay.service_ns[ok].mean()) / replay.threads if ok.any() else 0.0
@@ -130,141 +156,199 @@ def _groups(replay: Replay) -> tuple[I64, I64, I64]:
     return first, np.diff(np.append(first, len(reply))), in_flight
 
 
-def _grows_at_all(depth: I64, server_ns: I64, few: int) -> bool:
-    """Over all of the time, in which the load may have changed for other reasons, too."""
-    grows = spearman(depth, server_ns) or 0.0
-    slower = np.median(server_ns[depth > few]) >= _TWICE * np.median(server_ns[depth <= few])
-    return bool(slower and grows >= _GROWS and grows * np.sqrt(len(depth)) > _POOLED)
-
-
-def _answered_together(replay: Replay) -> str:
+def _in_flight_at(replay: Replay, when_ns: I64) -> I64:
+    """Calls that have come and are not answered."""
     work = replay.work
-    first, size, in_flight = _groups(replay)
+    answered = np.searchsorted(work.reply_ns[work.by_reply], when_ns, side="right")
+    return np.asarray(np.searchsorted(work.arrival_ns, when_ns, side="right") - answered)
+
+
+def _answered_in_turn(replay: Replay) -> float | None:
+    """While more calls than threads are in flight: how much oftener than by chance at most T - 1 of the calls that came
+    before an answered one are open. 1: always, as in a pool; 0: as if any call could be the next."""
+    reply, threads = replay.work.reply_ns, replay.threads
+    open_before = np.zeros(len(reply), dtype=np.int64)
+    for back in range(1, min(len(reply), 2 * int(_in_flight_at(replay, replay.work.arrival_ns).max()), _FARTHEST)):
+        open_before[back:] += reply[:-back] > reply[back:]
+    there = _in_flight_at(replay, reply - 1)
+    waits = there > threads
+    if np.count_nonzero(waits) < _FEWEST_CALLS:
+        return None
+    chance = float((threads / there[waits]).mean())
+    return (float((open_before[waits] < threads).mean()) - chance) / (1 - chance)
+
+
+def _bound_reached(replay: Replay) -> float | None:
+    """How often as many threads as fit were seen at work, log10; else what is missing of them, below 0. One is always
+    seen."""
+    if replay.threads == 1:
+        return None
+    if replay.seen < replay.threads:
+        return replay.seen / replay.threads - 1
+    return float(np.log10(max(replay.times_seen, 1)))
+
+
+def _answered_together(replay: Replay) -> float:
+    """Of the time that calls stand: the share that ends as more of the main operation are answered at one moment than
+    threads could answer."""
+    first, _, in_flight = _groups(replay)
+    work = replay.work
     reply = work.reply_ns[work.by_reply]
+    size = np.add.reduceat(replay.main[work.by_reply].astype(np.int64), first)
     stood_ns = np.diff(reply[first], prepend=reply[0]) * in_flight
-    at_once = (size > replay.threads + 1) & (size >= _OF_ALL * in_flight)
-    if np.count_nonzero(at_once) < _FEW_TIMES or stood_ns[at_once].sum() < _MUCH * stood_ns.sum():
-        return ""
-    return (
-        "more calls are repeatedly answered at one moment than threads could answer: a journal that commits in "
-        "groups, a timer, or a stalled host"
-    )
+    return float(stood_ns[size > replay.threads + 1].sum() / max(stood_ns.sum(), 1))
 
 
-def _grows_below(replay: Replay) -> str:
-    arrival_ns = replay.work.arrival_ns
-    server_ns = replay.server_ns
+def _grows_below(replay: Replay) -> float | None:
+    """Rank correlation of what calls take with how many are in flight, where no more are than there are threads; less
+    twice its error."""
     # What TCP lets through at one moment is in the order of its answers (`jobs.find_jobs`), which grow with that.
-    at_once = np.append(False, np.diff(arrival_ns) == 0)
+    at_once = np.append(False, np.diff(replay.work.arrival_ns) == 0)
     at_once[:-1] |= at_once[1:]
     below = np.flatnonzero(replay.main & ~at_once & (replay.depth <= replay.threads))
     depth = replay.depth[below]
     few = max(int(np.median(depth)), 1) if len(depth) else 1
-    if min(np.count_nonzero(depth <= few), np.count_nonzero(depth > few)) < _SOME:
-        return ""
-    grows, error = rank_correlation(depth, server_ns[below])
-    if not (grows >= _GROWS and grows > _SURE * error) and not (
-        replay.bound_seen < _RARELY
-        and len(np.unique(below * BLOCKS // len(server_ns))) >= BLOCKS / 2  # not only while a load begins
-        and _grows_at_all(depth, server_ns[below], few)
-    ):
-        return ""
-    return (
-        "calls take longer the more of them are in flight, long before all threads would be busy: they share "
-        "something beyond the threads (processors, a disk, a lock)"
-    )
+    if min(np.count_nonzero(depth <= few), np.count_nonzero(depth > few)) < _FEWEST_CALLS:
+        return None
+    return _surely(rank_correlation(depth, replay.server_ns[below]))
 
 
-def _stands_still(replay: Replay) -> str:
+def _stands_still(replay: Replay) -> float:
+    """Of the waits: the share in which nothing at all is answered for long."""
     work, ok = replay.work, replay.worked
     reply = work.reply_ns[work.by_reply]
     gap_ns = np.diff(reply)
-    long_ns = np.where(gap_ns >= _LONG * replay.service_ns[ok].mean(), gap_ns, 0)
+    long_ns = np.where(gap_ns >= _STANDSTILL * (replay.service_ns[ok].mean() if ok.any() else 0.0), gap_ns, 0)
     # How long nothing was answered until each moment.
     until_ns = np.append(0, np.cumsum(long_ns))
     still_ns = np.interp(replay.taken_ns, reply, until_ns) - np.interp(work.arrival_ns, reply, until_ns)
-    if np.count_nonzero(long_ns) < _FEW_TIMES or still_ns[ok].sum() < _MOSTLY * replay.wait_ns[ok].sum():
-        return ""
-    return "they wait while nothing at all is answered: the whole server, or what is behind it, is stalled"
+    return float(still_ns[ok].sum() / max(replay.wait_ns[ok].sum(), 1))
 
 
-def _work_grows(replay: Replay) -> str:
+def _work_grows(replay: Replay) -> float:
+    """By how much of its mean work is longer where more is in flight, as far as ranks are sure of it."""
     rows = np.flatnonzero(replay.worked)
-    start, work = replay.start_ns[rows], replay.work
-    in_flight = np.searchsorted(work.arrival_ns, start, side="right")
-    in_flight -= np.searchsorted(work.reply_ns[work.by_reply], start, side="right")
-    service_ns = replay.service_ns[rows]
-    grows, error = rank_correlation(in_flight, service_ns)
-    if not (grows >= _WORK_GROWS and grows > _SURE * error and grows_by(in_flight, service_ns) >= _BY_MUCH):
-        return ""
-    return (
-        "what remains after subtracting the waits for a thread still grows with the number of waiting calls, as "
-        "work does not: something else makes them wait"
-    )
+    in_flight, service_ns = _in_flight_at(replay, replay.start_ns[rows]), replay.service_ns[rows]
+    return min(_surely(rank_correlation(in_flight, service_ns)), grows_by(in_flight, service_ns))
 
 
-def _unlike_the_unqueued(replay: Replay) -> str:
+def _surely(correlation: tuple[float, float]) -> float:
+    grows, error = correlation
+    return float(np.clip(grows - 2 * error, 0.0, 1.0))
+
+
+def _unlike_the_unqueued(replay: Replay) -> float | None:
+    """Largest distance of the distributions of work of calls that met an idle thread and of the others (Kolmogorov and
+    Smirnov), beyond chance; no more than their medians are apart."""
     met_idle = replay.depth <= replay.threads
     alone = np.sort(replay.service_ns[replay.worked & met_idle])
     waited = np.sort(replay.service_ns[replay.worked & ~met_idle])
-    if min(len(alone), len(waited)) < _SOME:
-        return ""
+    if min(len(alone), len(waited)) < _FEWEST_CALLS:
+        return None
     at = np.concatenate((alone, waited))
     apart = np.abs(
         np.searchsorted(alone, at, side="right") / len(alone) - np.searchsorted(waited, at, side="right") / len(waited)
     ).max()
-    if apart < _APART + 1.63 * np.sqrt(1 / len(alone) + 1 / len(waited)):  # by chance once in a hundred
-        return ""
-    if abs(np.median(waited) - np.median(alone)) < _BY_MUCH * np.median(alone):
-        return ""
-    return "calls that found an idle thread take a different time from what the others would spend in one"
+    chance = 1.63 * np.sqrt(1 / len(alone) + 1 / len(waited))  # once in a hundred
+    medians = abs(np.median(waited) - np.median(alone)) / max(float(np.median(alone)), 1.0)
+    return float(max(min(apart - chance, medians), 0.0))
 
 
-def _light_forced(replay: Replay) -> str:
-    light = replay.forced[replay.light & (replay.depth > replay.threads)]
-    others = replay.forced[replay.main & (replay.depth > replay.threads)]
-    usual = others.mean() if len(others) else 0.0
-    if np.count_nonzero(light) < _LIGHT or light.mean() < max(_OFTEN, _MORE_OFTEN * usual):
-        return ""
-    return _BEHIND
+def _light_forced(replay: Replay) -> float | None:
+    """Share of the calls without data that should have waited, and are answered without a thread, less that of the
+    others."""
+    should = replay.depth > replay.threads
+    light, others = replay.forced[replay.light & ~replay.main & should], replay.forced[replay.main & should]
+    if len(light) < _FEWEST_LIGHT or not len(others):
+        return None
+    return float(light.mean() - others.mean())
 
 
-def _light_as_slow(replay: Replay) -> str:
-    light, usual_ns = replay.light & ~replay.main & ~replay.forced, np.median(replay.service_ns[replay.worked])
-    if np.count_nonzero(light) < _SOME or usual_ns < _SLOW_NS:
-        return ""
-    if np.median(replay.service_ns[light]) < _HALF * usual_ns:
-        return ""
-    return (
-        "calls that need no data would take nearly as long as the others: all wait for something unseen, such as "
-        "threads taken by calls that are not captured"
-    )
+def _light_as_slow(replay: Replay) -> float | None:
+    """Work of the calls without data beside that of the others, medians."""
+    light = replay.light & ~replay.main & ~replay.forced
+    if np.count_nonzero(light) < _FEWEST_CALLS or replay.usual_ns < _SLOW_NS:
+        return None
+    return float(np.median(replay.service_ns[light])) / replay.usual_ns
 
 
-def _light_overtake(replay: Replay) -> str:
-    work = replay.work
+def _light_overtake(replay: Replay) -> float | None:
+    """Share of the calls without data that are answered within a quarter of the wait of the call before."""
     mains = np.flatnonzero(replay.worked)
-    should_wait = np.flatnonzero(replay.light & (replay.depth > replay.threads))
+    should_wait = np.flatnonzero(replay.light & ~replay.main & (replay.depth > replay.threads))
     before = np.searchsorted(mains, should_wait) - 1
     should_wait, before = should_wait[before >= 0], mains[before[before >= 0]]
-    wait_ns = replay.start_ns[before] - work.arrival_ns[should_wait]
+    wait_ns = replay.start_ns[before] - replay.work.arrival_ns[should_wait]
     waits = wait_ns > 0
-    if np.count_nonzero(waits) < _LIGHT:
-        return ""
-    early = replay.server_ns[should_wait[waits]] < _EARLY * wait_ns[waits]
-    if early.mean() <= _MOST:
-        return ""
-    return _BEHIND
+    if np.count_nonzero(waits) < _FEWEST_LIGHT:
+        return None
+    return float((4 * replay.server_ns[should_wait[waits]] < wait_ns[waits]).mean())
 
 
-# The gravest first.
-_MARKS = (
-    _light_forced,
-    _light_overtake,
-    _light_as_slow,
-    _grows_below,
-    _answered_together,
-    _stands_still,
-    _work_grows,
-    _unlike_the_unqueued,
+def _light_wait(replay: Replay) -> float | None:
+    """Share of the calls of little work that wait at least half as long as the others, of those that should."""
+    if replay.usual_ns < _PREEMPTED_NS:
+        return None
+    waits = replay.wait_ns[replay.main & (replay.wait_ns > 0)]
+    light = replay.light & ~replay.main & (replay.depth > replay.threads)
+    light &= replay.service_ns <= replay.usual_ns / 10
+    if np.count_nonzero(light) < _FEWEST_LIGHT or not len(waits):
+        return None
+    return float((2 * replay.wait_ns[light] >= np.median(waits)).mean())
+
+
+_BEHIND = "calls that need no data do not wait: what the others wait for lies beyond the threads"
+_SHARED = (
+    "calls take longer the more of them are in flight, long before all threads would be busy: they share something "
+    "beyond the threads (processors, a disk, a lock)"
 )
+_IN_GROUPS = (
+    "more calls are repeatedly answered at one moment than threads could answer: a journal that commits in groups, a "
+    "timer, or a stalled host"
+)
+_AS_SLOW = (
+    "calls that need no data would take nearly as long as the others: all wait for something unseen, such as threads "
+    "taken by calls that are not captured"
+)
+_GROWS = (
+    "what remains after subtracting the waits for a thread still grows with the number of waiting calls, as work does "
+    "not: something else makes them wait"
+)
+
+
+class Mark(NamedTuple):
+    """`sign`: the figure of a pool is large (1), small (-1), or may be either (0)."""
+
+    name: str
+    sign: int
+    of: Callable[[Replay], float | None]
+    instead: str = ""  # what it would be where this speaks most against threads
+
+
+MARKS = (
+    Mark("light calls wait", 1, _light_wait),
+    Mark("light calls forced", -1, _light_forced, _BEHIND),
+    Mark("light calls overtake", -1, _light_overtake, _BEHIND),
+    Mark("light calls as slow", -1, _light_as_slow, _AS_SLOW),
+    Mark("times grow below T", -1, _grows_below, _SHARED),
+    Mark("answers in groups", -1, _answered_together, _IN_GROUPS),
+    Mark(
+        "standstills", -1, _stands_still,
+        "they wait while nothing at all is answered: the whole server, or what is behind it, is stalled",
+    ),
+    Mark("work grows", -1, _work_grows, _GROWS),
+    Mark(
+        "unlike the unqueued", -1, _unlike_the_unqueued,
+        "calls that found an idle thread take a different time from what the others would spend in one",
+    ),
+    Mark(
+        "fewer fit better", -1, lambda replay: replay.below_nats,
+        "fewer threads than were seen busy would fit better: calls do not wait for threads",
+    ),
+    Mark("answers in turn", 1, _answered_in_turn),
+    Mark("bound reached", 1, _bound_reached),
+    Mark("forced", -1, lambda replay: float(replay.forced.mean())),
+    Mark("nats gained", 1, lambda replay: replay.gain_nats),
+    Mark("halves differ", -1, lambda replay: replay.halves),
+    Mark("number", -1, lambda replay: float(np.log2(replay.threads))),
+)  # fmt: skip

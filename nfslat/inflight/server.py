@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nfslat.inflight.fit import CERTAIN
 from nfslat.inflight.jobs import Host, Jobs, find_jobs
-from nfslat.inflight.threads import Bound, Threads, find_threads, lower_bound
+from nfslat.inflight.threads import FEWEST, Bound, Threads, find_threads, lower_bound
 from nfslat.model.details import Details
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, Loose, Ops
@@ -68,6 +69,8 @@ def server_load(
     blocked = None if details is None else details.blocked
     jobs = find_jobs(ops, loose, reverse, blocked, server).within(span_ns)
     threads = threads_of(jobs)
+    if span_ns is not None:
+        threads = _without_edges(threads, jobs)
     if in_socket_ns is not None:
         threads = _beside_socket(threads, jobs, in_socket_ns)
     return load_of(ops, jobs, told(threads, jobs, hidden, details), in_socket_ns)
@@ -76,6 +79,33 @@ def server_load(
 def threads_of(jobs: Jobs) -> Threads:
     """What their times tell of the threads."""
     return find_threads(jobs.work, jobs.kind, jobs.plain, jobs.uncalled_ns, jobs.light)
+
+
+def _without_edges(threads: Threads, jobs: Jobs) -> Threads:
+    """The same; or what the calls inside of a stretch tell, where only those at its edges, which threads of another
+    state may have, show more threads at work than that."""
+    most = threads.most_in_flight
+    inside = slice(most, len(jobs.op) - most)
+    if threads.limited or threads.cannot or inside.stop - inside.start < FEWEST:
+        return threads
+    own_jobs = jobs.part(inside)
+    if lower_bound(own_jobs.work).threads >= threads.bound.threads:
+        return threads
+    own = threads_of(own_jobs)
+    if not own.limited or own.high is None or own.high >= threads.bound.threads:
+        return threads
+    arrival = jobs.work.arrival_ns
+
+    def of_all(start_ns: I64) -> I64:
+        return np.concatenate((arrival[: inside.start], start_ns, arrival[inside.stop :]))
+
+    return own._replace(
+        calls=threads.calls,
+        most_in_flight=most,
+        start_ns=of_all(own.start_ns),
+        low_start_ns=of_all(own.low_start_ns),
+        high_start_ns=of_all(own.high_start_ns),
+    )
 
 
 def told(threads: Threads, jobs: Jobs, hidden: tuple[float, float], details: Details | None) -> Threads:
@@ -158,14 +188,16 @@ def refuted(load: ServerLoad, instead: str) -> ServerLoad:
 def in_phase(whole: ServerLoad, own: ServerLoad) -> ServerLoad:
     """`own`, of the calls of a phase, without a limit that `whole`, of all calls, refutes.
 
-    A limit of fewer threads than all calls show at work stands: of those the whole says nothing. Else what refutes any
-    limit in the whole refutes it, too, for more calls tell than are in the phase. (Of 18 simulated servers without a
-    limit that got slower, 8 had a phase with one where it stood, and 2 have one so.)
+    A limit of fewer threads than all calls show at work stands: of those the whole says nothing. So does one of as many
+    as fit all calls best: what changes between phases blurs every mark of the whole. Else what refutes any limit in the
+    whole refutes it, too, for more calls tell than are in the phase. (Of 18 simulated servers without a limit that got
+    slower, 8 had a phase with one where it stood, and 2 have one so.)
     """
     threads, of_all = own.threads, whole.threads
-    is_fewer = threads.limited and threads.high is not None and threads.high < of_all.bound.threads
+    stands = threads.limited and threads.high is not None and threads.high < of_all.bound.threads
+    stands |= threads.limited and threads.estimate == of_all.fits_best
     is_part = threads.calls < _NEARLY_ALL * of_all.calls
-    return refuted(own, of_all.instead) if of_all.instead and is_part and not is_fewer else own
+    return refuted(own, of_all.instead) if of_all.instead and is_part and not stands else own
 
 
 def led_by_whole(whole: Threads, phases: Sequence[Threads]) -> list[int]:
@@ -225,7 +257,7 @@ def _since_ns(ops: Ops, jobs: Jobs, of_op: Bool) -> I64:
 
 
 def _witnesses(jobs: Jobs, threads: Threads) -> int:
-    if not threads.limited:
+    if threads.probability < CERTAIN:
         return 0
     queue = threads.start_ns - jobs.work.arrival_ns
     service = jobs.work.reply_ns - threads.start_ns

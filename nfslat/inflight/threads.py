@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nfslat.inflight.entropy import RESOLUTION_NS, RULED_OUT, SURE, Scores, is_worse
-from nfslat.inflight.fit import Replay, in_lockstep, misfit
+from nfslat.inflight.fit import LIKELY, Replay, fit, in_lockstep
 from nfslat.kernels.dispatch import Order, Work, in_flight, most_at_once, starts
 from nfslat.kernels.order import ranks
 from nfslat.model.blocks import largest
@@ -65,12 +65,14 @@ class Threads(NamedTuple):
     high_start_ns: I64
     cannot: str = ""  # why there is no answer
     instead: str = ""  # what speaks against any number of threads, where calls wait as if for some
+    fits_best: int | None = None  # the number of which that was asked ...
+    probability: float = 0.0  # ... and how likely it is that so many threads are what calls wait for
 
     def untold(self, cannot: str) -> Threads:
         """The same without an answer, for a reason."""
         return self._replace(
             estimate=None, low=self.bound.threads, high=None, limited=False, forced_share=0.0, waiting_share=0.0,
-            cannot=cannot, instead="",
+            cannot=cannot, instead="", probability=0.0,
         )  # fmt: skip
 
     @property
@@ -141,7 +143,11 @@ def find_threads(
         main=main,
         light=none if light is None else light,
         plain=~none if plain is None else plain,
-        bound_seen=bound.times,
+        seen=bound.threads,
+        times_seen=bound.times,
+        gain_nats=found_by[0][0](most) - score(best),
+        below_nats=_better_below(score, best, bound.threads),
+        halves=score.halves_apart(),
     )
     if replay.wait_ns.mean() < _SOME_WAIT * replay.server_ns.mean():
         return unknown("")
@@ -149,8 +155,9 @@ def find_threads(
     if best < together < most and score(together) < RULED_OUT / 2:
         best = low = high = together
         replay = dataclasses.replace(replay, threads=best, start_ns=starts(work, best, score.order))
-    if instead := misfit(replay) or _better_below(score, best, bound.threads):
-        return unknown("", instead)
+    judged = fit(replay)
+    if judged.probability < LIKELY:
+        return unknown("", judged.instead)._replace(fits_best=best, probability=judged.probability)
     return Threads(
         calls=len(depth),
         bound=bound,
@@ -159,6 +166,8 @@ def find_threads(
         low=low,
         high=high,
         limited=True,
+        fits_best=best,
+        probability=judged.probability,
         forced_share=float(replay.forced.mean()),
         waiting_share=float((replay.wait_ns > 0).mean()),
         start_ns=replay.taken_ns,
@@ -190,12 +199,12 @@ def _searched(work: Work, kind: I16, depth: I64, bound: Bound, least: int) -> li
     return found_by
 
 
-def _better_below(score: Scores, best: int, seen: int) -> str:
-    """Fewer threads than were seen at work cannot be right. Where they fit better all the same, the model is wrong."""
-    for threads in {max(seen * part // 4, 1) for part in (1, 2, 3)} | {seen - 1}:
-        if 0 < threads < seen and score(threads) < score(best) and is_worse(score.known[best] - score.known[threads]):
-            return "fewer threads than were seen busy would fit better: calls do not wait for threads"
-    return ""
+def _better_below(score: Scores, best: int, seen: int) -> float:
+    """Fewer threads than were seen at work cannot be right. By how many nats a call they fit clearly better all the
+    same; 0: they do not."""
+    fewer = [threads for threads in {max(seen * part // 4, 1) for part in (1, 2, 3)} | {seen - 1} if 0 < threads < seen]
+    clearly = [at for at in fewer if score(at) < score(best) and is_worse(score.known[best] - score.known[at])]
+    return max([0.0, *(score(best) - score(at) for at in clearly)])
 
 
 def _allowed(found_by: list[tuple[Scores, int]], score: Scores, best: int) -> set[int]:
