@@ -56,7 +56,7 @@ set -g _shtab_nfslat_opts_with_value --after --app-ms --array-size --at-most --b
 complete -c nfslat -e
 complete -c nfslat -f
 
-complete -c nfslat -n _shtab_nfslat_using -l engine -xka "native tshark" -d 'what decodes the captures: nfslat'"'"'s own decoder (default where it was compiled) or Wireshark'"'"'s tshark'
+complete -c nfslat -n _shtab_nfslat_using -l engine -xka "native tshark" -d 'what decodes the captures: nfslat'"'"'s own decoder (default) or Wireshark'"'"'s tshark'
 complete -c nfslat -n _shtab_nfslat_using -l no-swap -d 'take the first capture for the server'"'"'s, whatever the packets show'
 complete -c nfslat -n _shtab_nfslat_using -l full -d 'print all sections of the report, not what fits a screen'
 complete -c nfslat -n _shtab_nfslat_using -l sections -x -d 'print these sections: answer, findings, audit, stack, inflight, matched, parts, transport, clock ...'
@@ -155,7 +155,7 @@ complete -c nfslat -n '_shtab_nfslat_using capture' -l client-snapshot -xka "(__
 complete -c nfslat -n '_shtab_nfslat_using capture' -l evidence -xka "(__fish_complete_path (commandline -ct))" -d 'Oracle 10046 trace, AWR or wait histogram, ASH report, list of Oracle data files, DTrace, sunrpc tracepoints, perf sched latency, iostat, vmstat, mpstat, pidstat, nfsdctl status, ss -tin, strace -ttt -T -yy, nfsslower, fsslower, biolatency, folded stacks, mountstats, nfsstat, nfsiostat, fio; what it is, is found out; repeatable'
 complete -c nfslat -n '_shtab_nfslat_using; and test $_shtab_nfslat_npos -eq 0' -a show -d 'One op in full: its packets at both sides by frame number, the timeline between'
 complete -c nfslat -n '_shtab_nfslat_using show' -s h -l help -d 'show this help message and exit'
-complete -c nfslat -n '_shtab_nfslat_using show' -l engine -xka "native tshark" -d 'what decodes the captures: nfslat'"'"'s own decoder (default where it was compiled) or Wireshark'"'"'s tshark'
+complete -c nfslat -n '_shtab_nfslat_using show' -l engine -xka "native tshark" -d 'what decodes the captures: nfslat'"'"'s own decoder (default) or Wireshark'"'"'s tshark'
 complete -c nfslat -n '_shtab_nfslat_using show' -l no-swap -d 'take the first capture for the server'"'"'s, whatever the packets show'
 complete -c nfslat -n '_shtab_nfslat_using show' -l slowest -x -d 'the N ops with the longest client SRT'
 complete -c nfslat -n '_shtab_nfslat_using show' -l xid -x -d 'the op with this XID (0x1a2b3c4d or decimal); repeatable'
@@ -174,7 +174,7 @@ complete -c nfslat -n '_shtab_nfslat_using show; and test $_shtab_nfslat_npos -e
 complete -c nfslat -n '_shtab_nfslat_using show; and test $_shtab_nfslat_npos -eq 1' -ka "(__fish_complete_path (commandline -ct))" -d 'capture taken on the NFS client at the same time; the two in any order'
 complete -c nfslat -n '_shtab_nfslat_using; and test $_shtab_nfslat_npos -eq 0' -a extract -d 'The packets of single ops out of both captures in one pcapng file, for Wireshark:'
 complete -c nfslat -n '_shtab_nfslat_using extract' -s h -l help -d 'show this help message and exit'
-complete -c nfslat -n '_shtab_nfslat_using extract' -l engine -xka "native tshark" -d 'what decodes the captures: nfslat'"'"'s own decoder (default where it was compiled) or Wireshark'"'"'s tshark'
+complete -c nfslat -n '_shtab_nfslat_using extract' -l engine -xka "native tshark" -d 'what decodes the captures: nfslat'"'"'s own decoder (default) or Wireshark'"'"'s tshark'
 complete -c nfslat -n '_shtab_nfslat_using extract' -l no-swap -d 'take the first capture for the server'"'"'s, whatever the packets show'
 complete -c nfslat -n '_shtab_nfslat_using extract' -l slowest -x -d 'the N ops with the longest client SRT'
 complete -c nfslat -n '_shtab_nfslat_using extract' -l xid -x -d 'the op with this XID (0x1a2b3c4d or decimal); repeatable'
