@@ -778,7 +778,7 @@ def attributes_are_not_cached() -> World:
 
 @situation(
     "sunrpc.tcp_slot_table_entries=2: sixteen programs read, and no more than two calls are ever in flight",
-    Right("undecided", None, frozenset(["client-slots"])),  # two programs would look alike
+    Right("undecided", finding="client-slots"),  # two programs would look alike
 )
 def two_slots() -> World:
     world = World()
