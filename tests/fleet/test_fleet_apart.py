@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -319,3 +320,13 @@ def test_loads_of_different_stretches_get_the_longest(parts: Apart) -> None:
     assert loads.bytes.sum() == before.bytes.sum()
     keys = np.stack([loads.begin_ns, loads.conn, loads.direction])
     assert len(np.unique(keys, axis=1).T) == len(loads)
+
+
+@pytest.mark.parametrize("path", SAMPLES[:2], ids=lambda path: path.parent.name)
+def test_what_another_process_gets_is_the_same(path: Path, tmp_path: Path) -> None:
+    """Tables go there without the columns that have no rows, and have them again behind it."""
+    source = opened(path, tmp_path)
+    _, decoded = decode(source, _no_tools, _quiet)
+    assert not len(decoded.details.blocked)
+    there = pickle.loads(pickle.dumps(decoded))  # noqa: S301 - what was written here
+    assert not differences(decoded, there, "capture")
