@@ -654,7 +654,7 @@ def _needs_all(options: Options) -> bool:
 
 def _in_stretches(more: TooManyOpsError, work: Workspace, options: Options, sinks: Sequence[Sink]) -> InStretches:
     from nfslat.decode import native
-    from nfslat.flow.beside import Wanted
+    from nfslat.flow.beside import OutsideFigures
     from nfslat.flow.run import Asked as AskedOfStretches
     from nfslat.flow.run import correlate as stretches_of
 
@@ -672,7 +672,9 @@ def _in_stretches(more: TooManyOpsError, work: Workspace, options: Options, sink
         filters=options.filters,
         interval_s=options.interval_s,
         by=options.by,
-        wanted=Wanted(options.outside or Outside(options.known, options.sessions), options.sessions, options.what_if),
+        wanted=OutsideFigures(
+            options.outside or Outside(options.known, options.sessions), options.sessions, options.what_if
+        ),
         encoding=options.name_encoding,
     )
     with contextlib.ExitStack() as stack:

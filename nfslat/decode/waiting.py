@@ -89,8 +89,8 @@ def waiting_calls(
 
 
 def _behind_a_hole(decoded: Decoded, conn: int, direction: int, rows: I64) -> I64:
-    """Of the rows of `Details.unread` of one direction the last stretch, where its receiver acknowledged nothing of
-    it to the end: it has these bytes no more than the capture."""
+    """The last stretch of the rows of `Details.unread` of one direction, where its receiver acknowledged nothing of it
+    to the end: it has these bytes no more than the capture."""
     tcp, unread = decoded.details.tcp, decoded.details.unread
     of_it = np.flatnonzero((tcp.conn == conn) & (tcp.direction == direction))
     if not len(rows) or not len(of_it):

@@ -56,7 +56,7 @@ class CalledTally:
 
     @classmethod
     def of_ops(cls, side: Side) -> Self:
-        """Selected ops."""
+        """Ops of the side that filters select."""
         ops, kept = side.ops, np.flatnonzero(side.kept)
         classes = np.stack([ops.conn[kept], ops.direction[kept], ops.kind[kept]], axis=1)
         groups, group = np.unique(classes, axis=0, return_inverse=True)

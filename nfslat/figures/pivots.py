@@ -36,8 +36,8 @@ _SIZE_NAMES = (*(f"{size // _KIB}K" for size in _SIZES[:-1]), "1M", "more", NOT_
 _WITHOUT_SESSION = frozenset((0, 41, 42, 43, 44, 57))
 _NO_SIZE = len(DATA_OPS) * len(_SIZE_NAMES)  # behind the classes: the group of other operations
 _MAKERS = {column.name: column.make for column in COLUMNS}
-_MOST_KEPT = 8 * MOST_ROWS  # groups of several blocks, of which some 4 KB each
-_OTHERS = ("",)  # is no key of a group
+_MOST_GROUPS = 8 * MOST_ROWS  # groups of several blocks, of which some 4 KB each
+_OTHERS_KEY = ("",)  # is no key of a group
 Groups = tuple[I32, Sequence[Any]]  # which group each matched op is in, and the key of each
 
 
@@ -45,8 +45,8 @@ Groups = tuple[I32, Sequence[Any]]  # which group each matched op is in, and the
 class PivotSums:
     """Matched ops in groups, which `sums` has by their keys; of two that are joined, `begin_ns` is that of the first.
 
-    `others` are keys of groups that were put together, in one whose key is `_OTHERS`: those with least time where parts
-    that are joined have more than `_MOST_KEPT` groups.
+    `others` are keys of groups that were put together, in one whose key is `_OTHERS_KEY`: those with least time where parts
+    that are joined have more than `_MOST_GROUPS` groups.
     """
 
     by: str
@@ -67,16 +67,16 @@ class PivotSums:
     def __add__(self, later: Self) -> Self:
         """This one, and a later block's."""
         sums, others = (self.sums + later.sums).bounded(), self.others | later.others
-        if len(sums.labels) > _MOST_KEPT:
-            kept = set(_most_time(sums, _MOST_KEPT // 2))
-            others |= {key for key in sums.labels if key not in kept and key != _OTHERS}
-            sums = sums.by(lambda key: key if key in kept else _OTHERS)
+        if len(sums.labels) > _MOST_GROUPS:
+            kept = set(_most_time(sums, _MOST_GROUPS // 2))
+            others |= {key for key in sums.labels if key not in kept and key != _OTHERS_KEY}
+            sums = sums.by(lambda key: key if key in kept else _OTHERS_KEY)
         return type(self)(self.by, self.begin_ns, max(self.end_ns, later.end_ns), sums, others)
 
     def pivot(self) -> Pivot:
         """A row for each of up to `MOST_ROWS` groups, and one for all others together."""
         in_order = _GROUPINGS[self.by].in_order
-        keys: list[Any] = [key for key in self.sums.labels if key != _OTHERS]
+        keys: list[Any] = [key for key in self.sums.labels if key != _OTHERS_KEY]
         there = len(keys) + len(self.others.difference(keys))
         if self.by == "second" and not self.others and max(keys) < MOST_ROWS:
             keys = list(range(max(keys) + 1))
@@ -87,8 +87,8 @@ class PivotSums:
             keys = _most_time(self.sums, len(keys))
         keys = sorted(keys) if in_order else keys
         names, count = _GROUPINGS[self.by].names(keys, self.sums.labels, self.begin_ns), there - len(keys)
-        places = {key: at for at, key in enumerate([*keys, *([_OTHERS] if count else [])])}
-        rows = self.sums.placed(places, lambda key: key if key in places else _OTHERS).rows()
+        places = {key: at for at, key in enumerate([*keys, *([_OTHERS_KEY] if count else [])])}
+        rows = self.sums.placed(places, lambda key: key if key in places else _OTHERS_KEY).rows()
         each_s = 1.0 if self.by == "second" else None
         lasts_s = to_s(self.end_ns - self.begin_ns)
         made = [_row(row, name, each_s or lasts_s) for row, name in zip(rows, names, strict=False)]
@@ -121,7 +121,7 @@ def sizes_of(c: Analysis) -> I64:
 def _most_time(sums: OpSums, most: int) -> list[Hashable]:
     """The keys of so many groups, those with most time of the client first."""
     order = np.argsort(-sums.sums["client_ns"], kind="stable").tolist()
-    return [key for key in (sums.labels[at] for at in order) if key != _OTHERS][:most]
+    return [key for key in (sums.labels[at] for at in order) if key != _OTHERS_KEY][:most]
 
 
 def _row(row: OpFigures, name: str, lasts_s: float) -> PivotRow:
@@ -206,7 +206,7 @@ def _by_connection(c: Analysis, _: Paths | None, __: int) -> Groups:
 
 
 def _connection_names(keys: Sequence[tuple[str, str]], every: Sequence[Any], _: int) -> list[str]:
-    several = len({key[1] for key in every if key != _OTHERS}) > 1
+    several = len({key[1] for key in every if key != _OTHERS_KEY}) > 1
     return [f"{client} to {server}" if several else client for client, server in keys]
 
 
@@ -257,7 +257,7 @@ def _by_slot(c: Analysis, _: Paths | None, __: int) -> Groups:
 
 
 def _slot_names(keys: Sequence[tuple[str | None, int]], every: Sequence[Any], _: int) -> list[str]:
-    several = len({key[0] for key in every if key != _OTHERS and key[0] is not None}) > 1
+    several = len({key[0] for key in every if key != _OTHERS_KEY and key[0] is not None}) > 1
     return [
         (NOT_KNOWN if slot == NULL else "no slot")
         if session is None
@@ -273,8 +273,8 @@ def _is_without_session(kind: Kind) -> bool:
 
 
 class _By(NamedTuple):
-    """Of a block, the group of each matched op and the keys of the groups; of keys, how groups are called: `names` gets
-    those that have a row, those of all groups, and when the first began."""
+    """A block's group of each matched op and the keys of the groups, and how groups are called: `names` gets the keys
+    that have a row, those of all groups, and when the first began."""
 
     group: Callable[[Analysis, Paths | None, int], Groups]
     names: Callable[[Sequence[Any], Sequence[Any], int], list[str]]

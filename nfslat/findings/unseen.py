@@ -71,7 +71,7 @@ class WithUnseen(NamedTuple):
         return first if all(low_ms - high_ms >= _APART * mean.total_ms for _, high_ms in ranges.values()) else None
 
     def least_share(self, layer: str, mean: Layers) -> float:
-        """Of the mean, what the layer adds at the least."""
+        """The least share of the mean that the layer adds."""
         return max(self._ranges(mean.by_srt)[layer][0], 0.0) / mean.total_ms
 
     @property

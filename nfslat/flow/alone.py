@@ -22,7 +22,7 @@ _KNOWN = (Miss.OUTSIDE_OVERLAP, Miss.AMBIGUOUS)  # of those that have no partner
 
 
 def of_clients(ops: Ops, filters: Filters | None = None, later_ns: int = 0) -> Bool:
-    """Those that reports are about: of NFS, called by a client, and selected; the client's clock is so much later."""
+    """The ops that reports are about: of NFS, called by a client, and selected; the client's clock is so much later."""
     reasons = select(ops, filters or Filters(), ops.t0 + later_ns, 0)
     return np.asarray((reasons == 0) & ~ops.spread(is_reverse(ops)))
 
@@ -36,7 +36,7 @@ class Lone:
 
     @classmethod
     def of(cls, ops: Ops, ran_ns: tuple[int, int], filters: Filters, later_ns: int = 0) -> Self:
-        """Of the ops that reports are about; the other capture ran from when to when, and the client's clock is so much
+        """Sums of the ops that reports are about; the other capture ran from when to when, and the client's clock is so much
         later than that of the ops."""
         rows = of_clients(ops, filters, later_ns)
         outside = rows & ((ops.t0 < ran_ns[0]) | (ops.t3 > ran_ns[1]))

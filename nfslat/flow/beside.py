@@ -20,7 +20,7 @@ _MOST_STRETCHES = 512
 
 
 @dataclass(frozen=True)
-class Wanted:
+class OutsideFigures:
     """What is known from outside, and what is asked of it."""
 
     outside: Outside = field(default_factory=lambda: Outside(Known()))
@@ -29,15 +29,15 @@ class Wanted:
 
     @property
     def has_outside(self) -> bool:
-        """Is anything known?"""
+        """Whether anything is known from outside."""
         return self.outside != Outside(Known())
 
 
 class Beside:
     """The blocks so far. `known` and `evidence` are those of the block that has most of the time."""
 
-    def __init__(self, wanted: Wanted) -> None:
-        """There was no block."""
+    def __init__(self, wanted: OutsideFigures) -> None:
+        """Start before the first block."""
         self.known = wanted.outside.given
         self.evidence: tuple[str, ...] = ()
         self.stretches: list[Stretch[model.Phase]] = []  # a block each, where anything is known
@@ -82,7 +82,7 @@ class Beside:
         return self._stack.rows(self.known) if self._wanted.has_outside else None
 
     def what_if(self, total: model.MatchedRow | None) -> list[model.WhatIf]:
-        """Of all blocks that have an answer; `total` is of all matched ops."""
+        """Replays of all blocks that have an answer; `total` is of all matched ops."""
         replays = [joined(some) for some in self._replays.values()]
         return [replay if replay.of or total is None else with_figures(replay, total) for replay in replays]
 

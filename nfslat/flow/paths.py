@@ -25,7 +25,7 @@ class PathsSoFar:
         self._of_handle: dict[int, tuple[str, bool]] = {}  # and whether it is partial
 
     def of(self, c: Analysis) -> Paths:
-        """Of the next block, one for each of its matched ops."""
+        """The path of each matched op of the next block."""
         own = paths_of(c, self._encoding)
         rows, handles = self._handles(c, own)
         of_op, texts, partial = own.of_op.copy(), list(own.texts), list(own.partial)

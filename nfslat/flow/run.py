@@ -14,7 +14,7 @@ from nfslat.errors import InputError
 from nfslat.figures.audit.pair import exchanged
 from nfslat.figures.objectives import Slo
 from nfslat.flow.analysed import analysed
-from nfslat.flow.beside import Wanted
+from nfslat.flow.beside import OutsideFigures
 from nfslat.flow.counted import Counted
 from nfslat.flow.pairs import Exchanged, Pair, pairs
 from nfslat.flow.slow_ops import SlowOps
@@ -41,7 +41,7 @@ class Asked:
     filters: Filters = dataclasses.field(default_factory=Filters)
     interval_s: float | None = None
     by: Sequence[str] = ()
-    wanted: Wanted = dataclasses.field(default_factory=Wanted)
+    wanted: OutsideFigures = dataclasses.field(default_factory=OutsideFigures)
     encoding: str | None = None  # of names
 
 

@@ -47,7 +47,7 @@ from nfslat.findings.stretches import (
 from nfslat.findings.verdict import verdict
 from nfslat.findings.words import times
 from nfslat.flow.alone import Fates, Lone
-from nfslat.flow.beside import Beside, Wanted
+from nfslat.flow.beside import Beside, OutsideFigures
 from nfslat.flow.pairs import Pair
 from nfslat.flow.paths import PathsSoFar
 from nfslat.host_pairs import host_pairs
@@ -78,12 +78,12 @@ class Whole:
         filters: Filters,
         interval_s: float | None = None,
         by: Sequence[str] = (),
-        wanted: Wanted | None = None,
+        wanted: OutsideFigures | None = None,
         encoding: str | None = None,
     ) -> None:
         """None; ops are told by intervals of time and in groups, if that is asked for; names are in `encoding`."""
         self.filters = filters
-        self.beside = Beside(wanted or Wanted())
+        self.beside = Beside(wanted or OutsideFigures())
         self._by = tuple(by)
         self._pivots: dict[str, PivotSums] = {}
         self._paths = PathsSoFar(encoding)

@@ -25,7 +25,7 @@ from nfslat.model.tables import I64, Bool
 LIKELY, CERTAIN = 0.75, 0.97  # probability from which a limit is told, and told as certain
 _MOST_CALLS = 60_000  # in a row, those that wait longest: more say the same of a mark, and take longer
 _FEWEST_CALLS, _FEWEST_LIGHT = 20, 5  # of a kind that a mark compares; fewer are chance
-_SLOW_NS = 1_000_000  # work of the main operation; below, calls without data take as long
+_SLOW_WORK_NS = 1_000_000  # work of the main operation; below, calls without data take as long
 _PREEMPTED_NS = 3_000_000  # work that a short call overtakes on a processor (base_slice_ns of Linux's scheduler)
 _TOGETHER = 0.2  # of the usual time from an answer to the next: answers that are nearer are one group
 _STANDSTILL = 8  # times the mean work, in which nothing is answered
@@ -110,7 +110,7 @@ def fit(replay: Replay) -> Fit:
 
 
 def probability(figures: dict[str, float | None]) -> float:
-    """That threads are the limit, and that their number is right."""
+    """The probability that threads are the limit, and that their number is right."""
     return float(1 / (1 + np.exp(-INTERCEPT - sum(log_odds(name, figure) for name, figure in figures.items()))))
 
 
@@ -189,7 +189,7 @@ def _bound_reached(replay: Replay) -> float | None:
 
 
 def _answered_together(replay: Replay) -> float:
-    """Of the time that calls stand: the share that ends as more of the main operation are answered at one moment than
+    """The share of the time that calls stand that ends as more of the main operation are answered at one moment than
     threads could answer."""
     first, _, in_flight = _groups(replay)
     work = replay.work
@@ -214,7 +214,7 @@ def _grows_below(replay: Replay) -> float | None:
 
 
 def _stands_still(replay: Replay) -> float:
-    """Of the waits: the share in which nothing at all is answered for long."""
+    """The share of the waits in which nothing at all is answered for long."""
     work, ok = replay.work, replay.worked
     reply = work.reply_ns[work.by_reply]
     gap_ns = np.diff(reply)
@@ -267,7 +267,7 @@ def _light_forced(replay: Replay) -> float | None:
 def _light_as_slow(replay: Replay) -> float | None:
     """Work of the calls without data beside that of the others, medians."""
     light = replay.light & ~replay.main & ~replay.forced
-    if np.count_nonzero(light) < _FEWEST_CALLS or replay.usual_ns < _SLOW_NS:
+    if np.count_nonzero(light) < _FEWEST_CALLS or replay.usual_ns < _SLOW_WORK_NS:
         return None
     return float(np.median(replay.service_ns[light])) / replay.usual_ns
 
@@ -306,7 +306,7 @@ _IN_GROUPS = (
     "more calls are repeatedly answered at one moment than threads could answer: a journal that commits in groups, a "
     "timer, or a stalled host"
 )
-_AS_SLOW = (
+_SPEED_ODDS = (
     "calls that need no data would take nearly as long as the others: all wait for something unseen, such as threads "
     "taken by calls that are not captured"
 )
@@ -329,7 +329,7 @@ MARKS = (
     Mark("light calls wait", 1, _light_wait),
     Mark("light calls forced", -1, _light_forced, _BEHIND),
     Mark("light calls overtake", -1, _light_overtake, _BEHIND),
-    Mark("light calls as slow", -1, _light_as_slow, _AS_SLOW),
+    Mark("light calls as slow", -1, _light_as_slow, _SPEED_ODDS),
     Mark("times grow below T", -1, _grows_below, _SHARED),
     Mark("answers in groups", -1, _answered_together, _IN_GROUPS),
     Mark(

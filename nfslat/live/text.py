@@ -16,11 +16,12 @@ from nfslat.model.units import iso
 from nfslat.report.text_layout import count, count_of, wrap
 
 # Columns of their own have the wait for a thread and the rest; others of a group follow.
-_MORE = tuple(figure for figure in GROUP_FIGURES if not figure.stands_apart)
+_OTHER_FIGURES = tuple(figure for figure in GROUP_FIGURES if not figure.stands_apart)
 HEADINGS = (
-    "           ops/s   MB/s client    p99   net-   wait     in" + "".join(f" {one.head[:6]:>6}" for one in _MORE),
+    "           ops/s   MB/s client    p99   net-   wait     in"
+    + "".join(f" {figure.head[:6]:>6}" for figure in _OTHER_FIGURES),
     "time                    SRT ms     ms   work thread thread"
-    + "".join(f" {one.unit:>6}" for one in _MORE)
+    + "".join(f" {figure.unit:>6}" for figure in _OTHER_FIGURES)
     + " lost answer",
 )
 _ROWS_A_HEADING = 20
@@ -180,7 +181,7 @@ def cells_of(row: Row) -> list[str]:
     in_thread = None if row.server_ms is None else row.server_ms - (row.queue_ms or 0.0)
     at_client = [_ms(value, inferred=row.inferred == "client") for value in (row.client_ms, row.client_p99_ms)]
     at_server = [_ms(value, inferred=row.inferred == "server") for value in (row.queue_ms, in_thread)]
-    more = [_ms(figures_of(row)[figure.name], inferred=bool(row.inferred)) for figure in _MORE]
+    more = [_ms(figures_of(row)[figure.name], inferred=bool(row.inferred)) for figure in _OTHER_FIGURES]
     return [
         f"{clock(row.begin):<8}",
         f"{row.ops_per_s:>7,.0f}",

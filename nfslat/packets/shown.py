@@ -30,7 +30,7 @@ def shown(
     calls: Sequence[ShownCall] = (),
     name_encoding: str | None = None,
 ) -> Shown:
-    """Of each of `rows` (of ``found.matched``) and `calls`. Raises ``ToolError`` as `Dissected` does."""
+    """What is shown of each of `rows` (of ``found.matched``) and `calls`. Raises ``ToolError`` as `Dissected` does."""
     paths = paths_of(found, name_encoding, np.array(rows, dtype=np.int64))
     ops = [place(found, row) for row in rows]
     dissected = Dissected(found, ops, tools)

@@ -73,7 +73,7 @@ def summarize(
     c: Analysis, figures: model.Report, windows: Windows, addresses: Sequence[str], groups: Mapping[str, str],
     **known: Any,
 ) -> ClientSummary:  # fmt: skip
-    """Of a client with times of both sides; `figures` is the report on `c`, `groups` are what a manifest says, `known`
+    """A client with times of both sides; `figures` is the report on `c`, `groups` are what a manifest says, `known`
     are further fields. An op's time is that at which the server had its call."""
     server_rows = c.matched.server
     load = c.inflight.load
@@ -122,7 +122,7 @@ def summarize_server_only(
     side: Side, windows: Windows, addresses: Sequence[str], groups: Mapping[str, str], wide: ServerWide | None = None,
     **known: Any,
 ) -> ClientSummary:  # fmt: skip
-    """Of a client of which nothing is inferred: what the server's capture shows of its calls.
+    """What the server's capture shows of a client's calls, where nothing is inferred of it.
 
     Without `wide`, how long they waited for a thread is not known.
     """

@@ -131,7 +131,7 @@ def not_compared(clients: Iterable[Client]) -> dict[str, list[Client]]:
 
 
 def mean_ms(client: Client, part: str) -> float:
-    """Of the client's, the network's or the server's part of its response time; 0 where it is not known."""
+    """The mean of the client's, the network's or the server's part of the response time, ms; 0 where it is not known."""
     summary = getattr(client, f"{part}_ms")
     return 0.0 if summary is None else float(summary.mean)
 
@@ -142,16 +142,16 @@ def error(client: Client) -> str:
 
 
 def inferred_line(fleet: Fleet) -> str:
-    """Of whom there is one capture, and how good what is inferred of the other host is; "" where all is measured."""
-    found = [one.inferred for one in compared(fleet.clients) if one.inferred is not None]
-    if not found:
+    """Clients of whom there is one capture, and how well the other host is inferred; "" where all is measured."""
+    inferred = [client.inferred for client in compared(fleet.clients) if client.inferred is not None]
+    if not inferred:
         return ""
-    errors = sorted(one.mean_error_ms for one in found)
+    errors = sorted(half.mean_error_ms for half in inferred)
     low, high = ms(errors[0]), ms(errors[-1])
-    sides = {one.side for one in found}
+    sides = {half.side for half in inferred}
     whose = _WHOSE[sides.pop()] if len(sides) == 1 else "the other host's"
     of = count_of(len(fleet.clients), "client")
-    who = of if len(found) == len(fleet.clients) else f"{count(len(found))} of {of}"
+    who = of if len(inferred) == len(fleet.clients) else f"{count(len(inferred))} of {of}"
     return (
         f"For {who} there is one capture each, not two: {whose} times are inferred from TCP time stamps, means to +/- "
         f"{low if low == high else f'{low} to {high}'} ms."
