@@ -99,7 +99,7 @@ def packets(parts: Sequence[Decoded]) -> dict[str, Any]:
 
 
 def without_messages(decoded: Decoded) -> Decoded:
-    """Only what is known of its packets."""
+    """Only what is known of its packets, and of streams without RPC."""
     zero: dict[str, Any] = dict.fromkeys(OF_MESSAGES, 0)
     return dataclasses.replace(
         decoded,
