@@ -16,6 +16,7 @@ from nfslat.decode.native import decoded, read
 from nfslat.decode.tools import Tools
 from nfslat.kernels.compiled import native as _native
 from nfslat.model.decoded import Decoded
+from nfslat.model.details import Others
 from nfslat.model.protocol import RANK_ACTION, op_ranks
 from nfslat.model.tables import hosts as addresses
 
@@ -68,8 +69,9 @@ def apart(source: Source, found: _native.Parts, *, cut_short: bool) -> Apart:
         "untimed_packets": sum(file.untimed for file in found.files),
         "misdated_packets": sum(file.misdated for file in found.files),
     }
-    if rest.ops.connections:
-        parts.append((frozenset(addresses(rest.ops.connections)), rest))
+    if rest.ops.connections:  # other streams of what is left are in the facts
+        own = dataclasses.replace(rest, details=dataclasses.replace(rest.details, others=Others.empty()))
+        parts.append((frozenset(addresses(rest.ops.connections)), own))
     return Apart(source, dataclasses.replace(without_messages(rest), **of_all), tuple(parts))
 
 

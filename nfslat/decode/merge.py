@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from nfslat.decode.merge_tables import dropped, merged
+from nfslat.decode.merge_tables import dropped, merged, others_of
 from nfslat.model.decoded import IS_KEPT, Decoded
 from nfslat.model.details import no_details
 from nfslat.model.tables import Loose, Ops, State
@@ -50,7 +50,8 @@ def merge(parts: Sequence[Decoded], facts: Decoded | None = None) -> Decoded:
     engine = _same("engine", (part.engine.removesuffix(_STORED) for part in every))
     counts["engine"] = engine + _STORED * any(part.engine.endswith(_STORED) for part in every)
     if len(parts) < 2:
-        details = {name: sum(getattr(part.details, name) for part in every) for name in dropped()}
+        details: dict[str, Any] = {name: sum(getattr(part.details, name) for part in every) for name in dropped()}
+        details["others"] = others_of(part.details.others for part in every)
         (one,) = parts or every
         return dataclasses.replace(one, **counts, details=dataclasses.replace(one.details, **details))
     return dataclasses.replace(every[0], **counts, **merged(parts, every))
@@ -98,13 +99,13 @@ def packets(parts: Sequence[Decoded]) -> dict[str, Any]:
 
 
 def without_messages(decoded: Decoded) -> Decoded:
-    """Only what is known of its packets."""
+    """Only what is known of its packets, and of streams without RPC."""
     zero: dict[str, Any] = dict.fromkeys(OF_MESSAGES, 0)
     return dataclasses.replace(
         decoded,
         ops=Ops.empty(),
         loose=Loose.empty(),
-        details=no_details(),
+        details=dataclasses.replace(no_details(), others=decoded.details.others),
         repeats=dict.fromkeys(decoded.repeats, 0),
         **zero,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -212,7 +212,7 @@ class Merger:
             "pauses": self._joined(Pauses, lambda part: part.details.pauses),
             "blocked": self._joined(Blocked, lambda part: part.details.blocked),
             "loads": self._loads(),
-            "others": self._others(),
+            "others": others_of(part.details.others for part in every),
             "unread": self._joined(Unread, lambda part: part.details.unread),
             "hangs": self._joined(Hangs, lambda part: part.details.hangs),
             "replies": self._replies(),
@@ -272,25 +272,6 @@ class Merger:
             rows, bytes=np.add.reduceat(loads.bytes[order], begins) if len(begins) else rows.bytes
         )
 
-    def _others(self) -> Others:
-        """Streams by who sends to whom, in the longest stretches of any part."""
-        parts = [part.details.others for part in self.parts]
-        number = {stream: None for part in parts for stream in part.streams}
-        number_of = {stream: at for at, stream in enumerate(number)}
-        rows = [np.array([number_of[stream] for stream in part.streams], dtype=np.int32) for part in parts]
-        stretch_ns = max(part.stretch_ns for part in parts)
-        begin_ns = np.concatenate([part.begin_ns - part.begin_ns % stretch_ns for part in parts])
-        stream = np.concatenate([row[part.stream] for row, part in zip(rows, parts, strict=True)])
-        order, begins = _runs([begin_ns, stream])
-        sent = np.concatenate([part.bytes for part in parts])[order]
-        return Others(
-            stream=stream[order[begins]],
-            begin_ns=begin_ns[order[begins]],
-            bytes=np.add.reduceat(sent, begins) if len(begins) else sent,
-            streams=tuple(number),
-            stretch_ns=stretch_ns,
-        )
-
     def _replies(self) -> Replies:
         """One row a kind, of whichever parts."""
         replies = self._joined(Replies, lambda part: part.details.replies)
@@ -312,6 +293,26 @@ class Merger:
             turn=np.concatenate([one.turn for one in lists]),
             service=np.concatenate([one.service for one in lists]),
         )
+
+
+def others_of(several: Iterable[Others]) -> Others:
+    """All of them; streams by who sends to whom, in that order, in the longest stretches of any."""
+    parts = list(several)
+    streams = sorted({stream for part in parts for stream in part.streams})
+    number = {stream: at for at, stream in enumerate(streams)}
+    rows = [np.array([number[stream] for stream in part.streams], dtype=np.int32) for part in parts]
+    stretch_ns = max(part.stretch_ns for part in parts)
+    begin_ns = np.concatenate([part.begin_ns - part.begin_ns % stretch_ns for part in parts])
+    stream = np.concatenate([row[part.stream] for row, part in zip(rows, parts, strict=True)])
+    order, begins = _runs([begin_ns, stream])
+    sent = np.concatenate([part.bytes for part in parts])[order]
+    return Others(
+        stream=stream[order[begins]],
+        begin_ns=begin_ns[order[begins]],
+        bytes=np.add.reduceat(sent, begins) if len(begins) else sent,
+        streams=tuple(streams),
+        stretch_ns=stretch_ns,
+    )
 
 
 def _made(

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
+
 from nfslat.confined import refuse_ended
 from nfslat.decode.capture import File, Runs, Source, expand, refuse_empty, refuse_stored, refuse_terminal, spool
 from nfslat.decode.linktypes import link_name
@@ -255,6 +257,18 @@ def refused(source: Source, problem: OSError | ValueError) -> InputError:
     return InputError(said, about=name)
 
 
+def _others(found: _native.Found) -> Others:
+    """Streams in an order that is the same whatever was met first."""
+    streams = [Stream(*ends) for ends in found.streams]
+    order = sorted(range(len(streams)), key=streams.__getitem__)
+    rank = np.empty(len(streams), dtype=np.int32)
+    rank[order] = np.arange(len(streams), dtype=np.int32)
+    others = Others(**found.tables.others, stretch_ns=found.other_stretch_ns)
+    stream = rank[others.stream]
+    rows = np.lexsort((stream, others.begin_ns))
+    return dataclasses.replace(others, stream=stream, streams=tuple(streams[at] for at in order)).take(rows)
+
+
 def decoded(found: _native.Found, **facts: Any) -> Decoded:
     """What the decoder found, and the `facts` that it cannot know."""
     tables, counts, dropped = found.tables, found.counts, found.dropped
@@ -290,11 +304,7 @@ def decoded(found: _native.Found, **facts: Any) -> Decoded:
             pauses=Pauses(**tables.pauses),
             blocked=Blocked(**tables.blocked),
             loads=Loads(**tables.loads, stretch_ns=found.load_stretch_ns),
-            others=Others(
-                **tables.others,
-                streams=tuple(Stream(*ends) for ends in found.streams),
-                stretch_ns=found.other_stretch_ns,
-            ),
+            others=_others(found),
             unread=Unread(**tables.unread),
             hangs=Hangs(**tables.hangs),
             replies=Replies(**tables.replies),
