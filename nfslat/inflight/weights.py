@@ -1,7 +1,7 @@
 """What each mark of a pool of threads adds to the log odds of one, between knots of its figure.
 
 Made on 2026-11-27 of 1131 replays, 918 of them of pools: samples of the loads of seeds 2, 4 and 6, more of those kinds
-that were seldom right; 53 simulated servers that lose threads in the middle (half weight), shared/lab, and the simulated
+that were seldom right; 53 simulated servers that lose threads in the middle (half weight), shared/lab, and simulated
 pairs of shared/broken. The command that makes it anew, from as many loads of all kinds:
 
     python benchmarks/pool_weights.py --seeds 2 4 6 --share 0.25 --lab ../shared/lab --write
