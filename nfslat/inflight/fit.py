@@ -165,7 +165,10 @@ def _in_flight_at(replay: Replay, when_ns: I64) -> I64:
 
 def _answered_in_turn(replay: Replay) -> float | None:
     """While more calls than threads are in flight: how much oftener than by chance at most T - 1 of the calls that came
-    before an answered one are open. 1: always, as in a pool; 0: as if any call could be the next."""
+    before an answered one are open. 1: always, as in a pool; 0: as if any call could be the next. Turns of more
+    connections than threads hide it, and that speaks against nothing: 1."""
+    if len(np.unique(replay.work.stream)) > replay.threads:
+        return 1.0
     reply, threads = replay.work.reply_ns, replay.threads
     open_before = np.zeros(len(reply), dtype=np.int64)
     for back in range(1, min(len(reply), 2 * int(_in_flight_at(replay, replay.work.arrival_ns).max()), _FARTHEST)):
