@@ -47,6 +47,8 @@ class ServerInFlight:
     unseen_first: Count  # ops whose first transmission is not in the capture; their arrival is taken from their XID
     cannot: str | None  # why there is no answer on threads; None where there is one
     instead: str | None  # what speaks against any number of threads, where calls wait as if for some
+    # how likely calls wait for a pool of threads, as its marks add up; None where nothing waits as if for one
+    limit_probability: Share | None = None
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 
 from nfslat.decode.capture import Source
 from nfslat.model.decoded import Decoded
-from nfslat.model.details import Details
+from nfslat.model.details import Details, Others
 from nfslat.model.protocol import NULL
-from nfslat.model.tables import I64, Connection, Table
+from nfslat.model.tables import I64, Table
 
 _TOOK = frozenset("zero_window_ns stalled_ns rtt_sum_ns rtt_min_ns rtt_max_ns".split())  # no instants
 T = TypeVar("T", bound=Table)
@@ -21,12 +21,12 @@ T = TypeVar("T", bound=Table)
 def moved(decoded: Decoded, by_ns: Mapping[str, int]) -> Decoded:
     """What is of connections with a host that `by_ns` has, by address, is so much earlier. Segments are left out."""
     ops, loose, details = decoded.ops, decoded.loose, decoded.details
-    of_conn = np.array([_of(ends, by_ns) for ends in ops.connections], dtype=np.int64)
+    of_conn = np.array([_of((ends.addr_a, ends.addr_b), by_ns) for ends in ops.connections], dtype=np.int64)
     later = of_conn[ops.conn]
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"others": _others(details.others, by_ns)}
     for field in dataclasses.fields(Details):
         table = getattr(details, field.name)
-        if isinstance(table, Table) and any(map(_is_instant, table.columns())):
+        if field.name not in found and isinstance(table, Table) and any(map(_is_instant, table.columns())):
             conn = table.conn if hasattr(table, "conn") else ops.conn[table.op]  # type: ignore[attr-defined]
             found[field.name] = _earlier(table, of_conn[conn])
     first_ns, last_ns = decoded.first_ns, decoded.last_ns
@@ -53,8 +53,15 @@ def ran(source: Source, decoded: Decoded) -> Source:
     return dataclasses.replace(source, files=files)
 
 
-def _of(ends: Connection, by_ns: Mapping[str, int]) -> int:
-    return next((by_ns[host] for host in (ends.addr_a, ends.addr_b) if host in by_ns), 0)
+def _of(hosts: Iterable[str], by_ns: Mapping[str, int]) -> int:
+    return next((by_ns[host] for host in hosts if host in by_ns), 0)
+
+
+def _others(others: Others, by_ns: Mapping[str, int]) -> Others:
+    """In stretches of the same length, which begin at its multiples."""
+    of_stream = np.array([_of((ends.sender, ends.receiver), by_ns) for ends in others.streams], dtype=np.int64)
+    begin_ns = (others.begin_ns - of_stream[others.stream]) // others.stretch_ns * others.stretch_ns
+    return dataclasses.replace(others, begin_ns=begin_ns).take(np.lexsort((others.stream, begin_ns)))
 
 
 def _is_instant(name: str) -> bool:

@@ -263,7 +263,7 @@ def _others(found: _native.Found) -> Others:
     order = sorted(range(len(streams)), key=streams.__getitem__)
     rank = np.empty(len(streams), dtype=np.int32)
     rank[order] = np.arange(len(streams), dtype=np.int32)
-    others = Others(**found.tables.others, stretch_ns=found.other_stretch_ns)
+    others = Others(**found.tables.others, streams=(), stretch_ns=found.other_stretch_ns)
     stream = rank[others.stream]
     rows = np.lexsort((stream, others.begin_ns))
     return dataclasses.replace(others, stream=stream, streams=tuple(streams[at] for at in order)).take(rows)

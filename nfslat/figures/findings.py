@@ -165,6 +165,7 @@ def judge(
         long_ms=facts.long_ms,
         idle=0.0 if c.coarse_ns else c.inflight.client.levels.idle_share,
         unheard=_unheard(c),
+        pool=0.0 if c.inflight.load.threads.limited else c.inflight.load.threads.probability,
         hogs=facts.hogs,
         ticks=ticks,
         unseen_explain=facts.unseen_ms is not None,

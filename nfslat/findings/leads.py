@@ -76,6 +76,7 @@ class Ground(NamedTuple):
     idle: float = 0.0  # of the time, how much of it no client has anything in flight
     # Of the time, in how much of it a client was not heard of before it opened a connection, at the server alone.
     unheard: float = 0.0
+    pool: float = 0.0  # how likely calls wait for a pool of threads, where no limit is told
     unseen_explain: bool = False  # what is left above the wire might be of ops that are not in the captures
     hogs: Mapping[str, Hog] = MappingProxyType({})  # as in `Facts`
     ticks: Ticks | None = None  # stamps bear no more than means

@@ -27,6 +27,7 @@ _NEARLY = 0.99  # no more is said of a time in which there are calls
 _IDLE = 0.5  # of the time: an application that is slow all the same is so by something else
 _EXPLAINED_SHARE = 0.5  # of the mean: certain is what explains no less
 _UNKNOWN_SHARE = 0.1  # of the time: what hidden and unfinished calls may have of it beside a "no fault" that is certain
+_LEAST_POOL = 0.5  # probability that calls wait for a pool of threads, from which "no fault" is not certain
 _SURE = 0.60  # of figures that somebody gave, the share of the largest layer
 
 
@@ -333,6 +334,8 @@ def _unexplained(ground: Ground, findings: Sequence[Diagnosis]) -> str:
     if (share := max(ground.hidden, ground.unfinished)) >= _UNKNOWN_SHARE:
         what = "operations that are not shown" if share == ground.hidden else "calls without a reply"
         return f"{what} have up to {percent(share)} of the time"
+    if ground.pool >= _LEAST_POOL:
+        return "calls wait in the server as if for a few threads, which the packets neither show nor rule out"
     return ""
 
 
