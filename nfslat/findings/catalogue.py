@@ -239,13 +239,15 @@ ROWS = (
         "clients), together in stalls (a cache flush, a snapshot, a lock, a stalled host), at regular intervals (a "
         "timer), or one by one.",
         told="The times of an operation in a thread part into two classes with a valley between them: the slow ones "
-        "are 5 or more, take 5 times as long (medians), 5 ms or more, and half of the operation's time, 5 % of the "
-        "whole. Not where 75 % or more are slow, a fourth of the messages is unseen, the time in a thread was "
-        "measured, or calls that come meanwhile are late as those of a host that waits for a processor "
-        "(server-queue-unknown; here 4.5 times of that, or twelve). It is server-storage instead where they are ops "
-        "that read or change the disk, and others are answered quickly beside half of them. Or 5 operations or more "
-        "that no capture shows took 5 times as long on average as those that are shown, at the least, and 10 % of the "
-        "whole: not where losses or a full socket may have made half of that.",
+        "are 5 or more, take 5 times as long (medians), 5 ms or more, and half of the operation's time, 5 % of "
+        "the whole. Fewer, or one, are enough that take a second or more each and a quarter of the server's time, "
+        "where all others take a twentieth of that at most, and 5 of their kind do. Not where 75 % or more are "
+        "slow, a fourth of the messages is unseen, the time in a thread was measured, or calls that come "
+        "meanwhile are late as those of a host that waits for a processor (server-queue-unknown; here 4.5 times "
+        "of that, or twelve). It is server-storage instead where they are ops that read or change the disk, and "
+        "others are answered quickly beside half of them. Or 5 operations or more that no capture shows took 5 "
+        "times as long on average as those that are shown, at the least, and 10 % of the whole: not where losses "
+        "or a full socket may have made half of that.",
         certain="Never.",
         refuted="The server's disk, run queue and log show nothing at these moments.",
         do="Look at the storage latency second by second (iostat -x 1), at dmesg, and at what runs at these moments.",
