@@ -403,6 +403,32 @@ ROWS = (
         do="Read the error, drop and pause counters of both hosts (ethtool -S) and of the switches between them.",
     ),
     Row(
+        code="path-mtu",
+        layer="network",
+        event="loss",
+        title="Large packets vanish, and small ones pass",
+        headline="Packets of {vanished_from_bytes} bytes or more vanish between the hosts, and smaller ones pass (an "
+        "MTU black hole)",
+        looked_for="packets that are too large for the path",
+        proof=_waits("wait for lost data"),
+        least=LOSS,
+        causes=LOSSES,
+        explains=("lost",),
+        knob="the path MTU",
+        decided_by=(step.MTU,),
+        counter=_RESENT,
+        means="A link, tunnel or firewall between the hosts drops what is larger than its MTU, and the sender does not "
+        "hear of it: large READ replies or WRITE calls stand still, while GETATTR and ping work.",
+        told="In two captures, where it explains more than half of the bytes that were lost: within a stretch of one "
+        "direction of a connection none of the segments above a size arrives (5 or more, the same bytes 3 times), and "
+        "all smaller ones do (3 or more, between those; their ACKs count), in an order that loss which does not care "
+        "for size makes once in 1,000 times at most. It stands in place of net-loss.",
+        certain="Never: dirt on a line hits large packets more often, too.",
+        refuted="ping -M do with the full size is answered each time.",
+        do="Find the path MTU with ping -M do -s, set the same MTU everywhere, or clamp the MSS; let ICMP type 3 "
+        "code 4 pass.",
+    ),
+    Row(
         code="net-reordering",
         layer="network",
         title="Packets arrive out of order",

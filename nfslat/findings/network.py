@@ -51,7 +51,7 @@ class Between(Evidence):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Varies(Evidence):
-    """Evidence that the path's delay varies without loss."""
+    """Evidence of net-jitter: the delay of the path varies without loss."""
 
     wait_ms: float  # mean, beyond the shortest round trip
     low_ms: float  # nine of ten messages take longer by more than this, one way
