@@ -96,6 +96,7 @@ from nfslat.tally.unanswered import in_flight_at_end
 from nfslat.wire.charges.analysis import Charged, charge
 from nfslat.wire.resends import Waits, retrans_waits_ns
 from nfslat.wire.round_trip import half_trips_ns
+from nfslat.wire.size_limit import size_limits
 from nfslat.wire.unseen import Unseen, unseen
 
 if TYPE_CHECKING:
@@ -234,7 +235,8 @@ def compare(
     matched = only(selected, ~np.isin(selected.client, clock.under_way)) if len(clock.under_way) else selected
     untimed = len(selected) - len(matched)
     compared = decompose(server, client, matching, matched, clock, srt=srt, order=order, untimed=untimed)
-    return dataclasses.replace(compared, own=own, ticks=ticks, moved_ns=moved_ns or {})
+    limits = size_limits(server.ops, client.ops, matched, talks)
+    return dataclasses.replace(compared, own=own, ticks=ticks, moved_ns=moved_ns or {}, size_limits=limits)
 
 
 def _ticks_of(server: Side, client: Side, of_whole: Mapping[str, Tick] | None = None) -> dict[str, Tick]:

@@ -30,6 +30,7 @@ from nfslat.peer.own import OwnStamps
 from nfslat.select import OF_TIME, REASONS, is_reverse, op_labels
 from nfslat.wire.charges.analysis import Charged
 from nfslat.wire.resends import Waits
+from nfslat.wire.size_limit import SizeLimit
 from nfslat.wire.unseen import Unseen
 
 # A minute: clocks that are set, and queues that stamp packets by themselves, are off by less, broken stamps by years.
@@ -136,6 +137,8 @@ class Correlation:
     # By side and address: by how much the stamps of a host were later than they are here, where a capture is made of
     # those of several hosts.
     moved_ns: Mapping[str, Mapping[str, int]] = field(default_factory=dict, kw_only=True)
+    # Ways of connections in which large segments vanish.
+    size_limits: tuple[SizeLimit, ...] = field(default=(), kw_only=True)
     # Where the server's side holds the ops of one of its clients: the server, which works for others, too.
     share: ServerShare | None = field(default=None, kw_only=True)
 

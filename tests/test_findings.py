@@ -80,6 +80,7 @@ from nfslat.report.blocks import Prose
 from nfslat.report.sections.parts import clock_section
 from nfslat.wire.above import Why
 from nfslat.wire.connecting import Fate
+from nfslat.wire.size_limit import SizeLimit
 
 ROOT = Path(__file__).parents[1]
 SOUND = Ground(ops=1000, complete=1.0, incomplete="", negative=0, clock_fits=True)
@@ -325,6 +326,10 @@ CASES: dict[str, tuple[Facts, Findings, str, float | None, str, set[str], str]] 
                   {"least_round_trip_ms", "network_ms", "share_slowest"}, "the path"),
     "net-loss": (LOSS, tcp_findings, "network", 1.5 / 3, "certain",
                  {"wait_ms", "slowest_wait_ms", "lost_segments", "share_slowest"}, "the path"),
+    "path-mtu": (replace(LOSS, size_limit=SizeLimit("reply", 12, 17_376, 4, 1500, 1136, 3_320_000_000, 0.0006)),
+                 tcp_findings, "network", 1.5 / 3, "likely",
+                 {"wait_ms", "slowest_wait_ms", "way", "vanished_segments", "passed_segments", "vanished_from_bytes",
+                  "passed_to_bytes", "lasts_ms", "chance", "share_slowest"}, "the path MTU"),
     "net-asymmetry": (ASYMMETRY, network_findings, "network", 8 / 11, "likely",
                       {"call_net_ms", "reply_net_ms", "error_ms"}, ""),
     "net-jitter": (JITTER, network_findings, "network", 9 / 11, "likely", {"wait_ms", "low_ms", "high_ms", "ways"},

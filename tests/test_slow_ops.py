@@ -16,7 +16,7 @@ from test_findings import STORAGE, UNKNOWN, row, server
 
 import nfslat
 from nfslat.answer.model import Finding
-from nfslat.figures.slow_ops import late_of_all
+from nfslat.figures.slow_ops import late_of_all, very_long
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import Facts, SlowOps
 from nfslat.findings.layers import Layers
@@ -102,6 +102,29 @@ def test_a_few_slow_ops_and_no_time_are_no_class() -> None:
     assert slow_from(np.append(quick, [250 * MS] * 5)) is not None
     assert slow_from(np.append(quick, [4 * MS] * 20)) is None
     assert slow_from(quick[:0]) is None
+
+
+def _hung(hung_ms: float, *, of: int = 0, others_ms: float = 0.5, longest_ms: float = 10) -> dict[int, float]:
+    """Whether an op of kind `of` that takes so long is seen, among 11,000 of kinds 0 and 1; kind 2 has none."""
+    rng = np.random.default_rng(6)
+    quick_ms = np.append(np.minimum(rng.exponential(others_ms, 11_000), longest_ms), longest_ms)
+    own_ns = (np.append(quick_ms, hung_ms) * MS).astype(np.int64)
+    return very_long(own_ns, np.append(np.arange(11_001) % 2, of))
+
+
+def test_a_single_op_that_hangs_among_quick_ones_is_seen() -> None:
+    """It takes a second or more and a quarter of all the time, and from half of that on an op counts as such."""
+    assert _hung(1590, others_ms=0.4) == {0: 795 * MS}
+    assert _hung(6000) == {0: 3000 * MS}
+
+
+def test_a_long_op_that_may_be_as_it_should_is_none() -> None:
+    """A cold open of 40 ms, a small share of the time, a tail that leads up to it, or an op with no others of its
+    kind."""
+    assert _hung(40) == {}
+    assert _hung(1590, others_ms=0.6) == {}
+    assert _hung(1590, others_ms=0.4, longest_ms=100) == {}
+    assert _hung(6000, of=2) == {}
 
 
 # --- How they come ----------------------------------------------------------------------------------------------------

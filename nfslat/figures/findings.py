@@ -66,9 +66,11 @@ from nfslat.tally.unanswered import unfinished_share
 from nfslat.wire.charges.places import place
 from nfslat.wire.connecting import Connecting, Fate, unheard_ns
 from nfslat.wire.reconnects import sent_on_a_new_connection
+from nfslat.wire.size_limit import SizeLimit
 from nfslat.wire.timeouts import timeouts
 
 _SAME = 1.1
+_MOST_LOST = 0.5  # of the bytes that were lost: what explains so much of them is their cause
 _NEARLY_ALL = 0.99
 
 
@@ -126,6 +128,7 @@ def judge(
         facts,
         slowest=worst,
         lost_segments=_sum(one.lost_segments for one in transport or ()),
+        size_limit=_size_limit(c, sum(one.lost_bytes for one in transport or ())),
         incomplete=_incomplete(c),
         lost_share=_lost_of([one for one in transport or () if not one.caveats]),
         spurious_segments=_sum(one.arrived_again.segments for one in transport or ()),
@@ -184,6 +187,15 @@ def judge(
     )
     mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by, put_off_ms=put_off_by_layer(facts))
     return Judged(found, verdict(mean, worst, ground, [*found, *hangs], objectives), facts, mean, ground)
+
+
+def _size_limit(c: Analysis, lost_bytes: int) -> SizeLimit | None:
+    """What makes most of these bytes that were lost: of several connections the one that lost most. Where it lost far
+    more than that, these were lost at another time."""
+    by_size = sum(limit.lost_bytes for limit in c.size_limits)
+    if not _MOST_LOST * lost_bytes < by_size <= lost_bytes / _MOST_LOST:
+        return None
+    return max(c.size_limits, key=lambda limit: limit.lost)
 
 
 def _unheard(c: Analysis) -> float:

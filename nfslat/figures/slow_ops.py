@@ -23,7 +23,8 @@ from nfslat.tally.stats import slowest
 _SOME = 0.1  # of the time in the server: operations that take less are not looked at
 _LEAST_NS, _OF_ALL = 1_000_000, 0.05  # where longer ones make less of the time, none is said to be slow
 _QUARTER = 0.25  # of it, by slow ops of all kinds together
-_VERY_LONG_NS, _BESIDE_LONG, _HALF = 5_000_000_000, 20, 0.5
+# A few, or a single one: each takes so long, and so many times as long as the longest of all others.
+_VERY_LONG_NS, _BESIDE_LONG = 1_000_000_000, 20
 _MOST = 400_000  # ops that are looked at to see whether they part
 # Those that go by a name meet the disk where nobody has read that directory lately.
 _LIGHT = IN_MEMORY_OPS - {"LOOKUP", "OPEN"}
@@ -40,7 +41,7 @@ def slow_ops_of(c: Analysis, rows: I64, how_late: Callable[[], I64 | None]) -> S
     names, of_kind = np.unique(labels, return_inverse=True)
     op = of_kind[c.kind]
     parted = _parting(own_ns[some], op[some]) or late_of_all(own_ns[some], op[some])
-    least_ns = parted or _very_long(own_ns, op)
+    least_ns = parted or very_long(own_ns, op)
     if not least_ns:
         return None
     said = np.isin(np.arange(len(names)), [*least_ns])
@@ -111,14 +112,17 @@ def _parting(own_ns: I64, op: I64) -> dict[int, float]:
     return found
 
 
-def _very_long(own_ns: I64, op: I64) -> dict[int, float]:
-    """The same of a few, or one, that take seconds and have half of all the time, where all others are quick."""
+def very_long(own_ns: I64, op: I64) -> dict[int, float]:
+    """The same of a few, or one, that take a second or more and have a quarter of all the time, where all others are
+    quick beside each of them. What has no others of its kind (a COPY of a large file) may take as long by nature."""
     is_long = own_ns >= _VERY_LONG_NS
-    if not is_long.any() or is_long.all() or own_ns[is_long].sum() < _HALF * own_ns.sum():
+    is_long &= (np.bincount(op[~is_long], minlength=int(op.max()) + 1) >= FEWEST)[op]
+    if not is_long.any() or own_ns[is_long].sum() < _QUARTER * own_ns.sum():
         return {}
-    if own_ns[~is_long].max() > _VERY_LONG_NS / _BESIDE_LONG:
+    shortest_ns = own_ns[is_long].min()
+    if own_ns[~is_long].max() > shortest_ns / _BESIDE_LONG:
         return {}
-    return dict.fromkeys(np.unique(op[is_long]).tolist(), float(_VERY_LONG_NS))
+    return dict.fromkeys(np.unique(op[is_long]).tolist(), shortest_ns / 2)
 
 
 def late_of_all(own_ns: I64, op: I64) -> dict[int, float]:

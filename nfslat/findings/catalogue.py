@@ -239,13 +239,15 @@ ROWS = (
         "clients), together in stalls (a cache flush, a snapshot, a lock, a stalled host), at regular intervals (a "
         "timer), or one by one.",
         told="The times of an operation in a thread part into two classes with a valley between them: the slow ones "
-        "are 5 or more, take 5 times as long (medians), 5 ms or more, and half of the operation's time, 5 % of the "
-        "whole. Not where 75 % or more are slow, a fourth of the messages is unseen, the time in a thread was "
-        "measured, or calls that come meanwhile are late as those of a host that waits for a processor "
-        "(server-queue-unknown; here 4.5 times of that, or twelve). It is server-storage instead where they are ops "
-        "that read or change the disk, and others are answered quickly beside half of them. Or 5 operations or more "
-        "that no capture shows took 5 times as long on average as those that are shown, at the least, and 10 % of the "
-        "whole: not where losses or a full socket may have made half of that.",
+        "are 5 or more, take 5 times as long (medians), 5 ms or more, and half of the operation's time, 5 % of "
+        "the whole. Fewer, or one, are enough that take a second or more each and a quarter of the server's time, "
+        "where all others take a twentieth of that at most, and 5 of their kind do. Not where 75 % or more are "
+        "slow, a fourth of the messages is unseen, the time in a thread was measured, or calls that come "
+        "meanwhile are late as those of a host that waits for a processor (server-queue-unknown; here 4.5 times "
+        "of that, or twelve). It is server-storage instead where they are ops that read or change the disk, and "
+        "others are answered quickly beside half of them. Or 5 operations or more that no capture shows took 5 "
+        "times as long on average as those that are shown, at the least, and 10 % of the whole: not where losses "
+        "or a full socket may have made half of that.",
         certain="Never.",
         refuted="The server's disk, run queue and log show nothing at these moments.",
         do="Look at the storage latency second by second (iostat -x 1), at dmesg, and at what runs at these moments.",
@@ -399,6 +401,32 @@ ROWS = (
         certain="Always, but where more of it is above the wire than on it.",
         refuted="What was retransmitted had arrived (spurious_segments): then it is a late ACK, not a loss.",
         do="Read the error, drop and pause counters of both hosts (ethtool -S) and of the switches between them.",
+    ),
+    Row(
+        code="path-mtu",
+        layer="network",
+        event="loss",
+        title="Large packets vanish, and small ones pass",
+        headline="Packets of {vanished_from_bytes} bytes or more vanish between the hosts, and smaller ones pass (an "
+        "MTU black hole)",
+        looked_for="packets that are too large for the path",
+        proof=_waits("wait for lost data"),
+        least=LOSS,
+        causes=LOSSES,
+        explains=("lost",),
+        knob="the path MTU",
+        decided_by=(step.MTU,),
+        counter=_RESENT,
+        means="A link, tunnel or firewall between the hosts drops what is larger than its MTU, and the sender does not "
+        "hear of it: large READ replies or WRITE calls stand still, while GETATTR and ping work.",
+        told="In two captures, where it explains more than half of the bytes that were lost: within a stretch of one "
+        "direction of a connection none of the segments above a size arrives (5 or more, the same bytes 3 times), and "
+        "all smaller ones do (3 or more, between those; their ACKs count), in an order that loss which does not care "
+        "for size makes once in 1,000 times at most. It stands in place of net-loss.",
+        certain="Never: dirt on a line hits large packets more often, too.",
+        refuted="ping -M do with the full size is answered each time.",
+        do="Find the path MTU with ping -M do -s, set the same MTU everywhere, or clamp the MSS; let ICMP type 3 "
+        "code 4 pass.",
     ),
     Row(
         code="net-reordering",

@@ -24,6 +24,7 @@ from nfslat.model.causes import FROM_OUTSIDE, Cause
 from nfslat.model.protocol import DATA_OPS
 from nfslat.wire.above import Why
 from nfslat.wire.connecting import Fate
+from nfslat.wire.size_limit import SizeLimit
 
 if TYPE_CHECKING:
     from nfslat.evidence.records import Database, HostLoad, Snapshot
@@ -296,6 +297,7 @@ class Facts:
     late: LateCalls | None = None  # None: data are quick, or not known
     throughput_per_s: float | None = None
     lost_segments: int | None = None
+    size_limit: SizeLimit | None = None  # that makes most of the bytes that were lost
     incomplete: int = 0  # UDP datagrams that came without one of their fragments, and had to be sent again
     lost_share: float = 0.0  # of the bytes between the captures, where both show all of them
     spurious_segments: int | None = None  # sent again although they had arrived

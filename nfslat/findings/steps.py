@@ -56,6 +56,11 @@ LOSS = Step(
     "both hosts, twice, under the same load",
     "where packets are lost: counters that grow",
 )
+MTU = Step(
+    "ping -M do -c 3 -s 1472 SERVER; ping -M do -c 3 -s 1372 SERVER",
+    "the client; and with its address on the server; -s 8972 where the MTU is 9,000",
+    "whether the path drops packets of the hosts' own MTU without a word: the first is not answered, and the second is",
+)
 STEAL = Step(
     "vmstat 1 30; dmesg -T | tail -50",
     "the host that was stalled",

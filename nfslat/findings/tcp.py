@@ -11,8 +11,11 @@ from nfslat.findings.diagnosis import INLINED, OPTIONAL, Diagnosis, Evidence, Lo
 from nfslat.findings.facts import Facts, Stalls, worth
 from nfslat.findings.words import ms, percent, times
 from nfslat.model.causes import LOSSES, Cause, Charge
+from nfslat.model.units import to_ms
 from nfslat.wire.above import Why
+from nfslat.wire.size_limit import SizeLimit
 
+PATH_MTU = "path-mtu"
 _OFTEN = 0.005  # of the bytes: worth a line whatever it costs now
 _LOSS = 0.01  # of the mean, or of what is lost: loss is never as it should be
 _OF_MEAN = 0.10  # ACKs take a round trip by nature, so waits for them are told of where they matter only
@@ -42,6 +45,19 @@ class Loss(Evidence):
     after_reply_ms: float | None = field(default=None, metadata=OPTIONAL)  # of the application, behind a reply's end
     kept_above_ms: float | None = field(default=None, metadata=OPTIONAL)  # at most: stood in the client
     incomplete_datagrams: int | None = field(default=None, metadata=OPTIONAL)  # UDP's, that came without a fragment
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LostBySize(Waits):
+    """Of path-mtu."""
+
+    way: str  # in which large ones vanish: "call" or "reply"
+    vanished_segments: int  # TCP segments that never arrived, each time that they were sent
+    passed_segments: int  # smaller ones that were sent meanwhile, and arrived
+    vanished_from_bytes: int  # the smallest that vanished, as an IPv4 packet
+    passed_to_bytes: int  # the largest that arrived meanwhile
+    lasts_ms: float  # from the first that vanished to the last
+    chance: float  # of this, at most, by loss that does not care for size
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -157,6 +173,19 @@ _OF_PATH = LookAt(
     how=(_SWITCHES,),
     verify="nstat -az TcpRetransSegs on both hosts does not grow",
 )
+_OF_SIZE = LookAt(
+    knob="the path MTU: the smallest MTU of all links between the hosts",
+    how=(
+        "ping -M do -s 1472 CLIENT # on the server, and SERVER on the client: 1,500 bytes (-s 8972: 9,000); the "
+        "largest that is answered, and 28 bytes, is the path MTU",
+        "ip link show: mtu on both hosts, the switch ports, tunnels and VPNs between them: the same everywhere",
+        "until then MSS clamping: ip route change ... advmss (MTU - 40), or iptables -t mangle ... TCPMSS "
+        "--clamp-mss-to-pmtu",
+        "ICMP type 3 code 4 (IPv6: packet too big) passes all firewalls, else net.ipv4.tcp_mtu_probing=1",
+    ),
+    verify="ping -M do with the MTU of the hosts is answered, and nstat -az TcpRetransSegs does not grow",
+    risk="a smaller MSS costs processor time a byte",
+)
 _OF_FRAGMENTS = LookAt(
     knob="the mount: TCP",
     how=(
@@ -166,6 +195,32 @@ _OF_FRAGMENTS = LookAt(
     ),
     verify="nstat -az IpReasmFails on both hosts does not grow",
 )
+
+
+def _by_size(f: Facts, limit: SizeLimit, waits: float, slowest: float | None, kept: float) -> Diagnosis:
+    end = "server" if limit.way == "reply" else "client"
+    return diagnosis(
+        PATH_MTU,
+        "network",
+        f"ops wait {ms(waits)} ms on average for lost data: of what the {end} sent within {ms(to_ms(limit.lasts_ns))} "
+        f"ms all {times(limit.lost, 'packet')} of {limit.lost_from:,} bytes or more vanished, as often as they were "
+        f"sent, and all {limit.passed:,} of up to {limit.passed_to:,} bytes arrived",
+        share=f.share_within("network", waits) + f.share(kept),
+        slowest=f.slowest_share(slowest),
+        confidence="likely",
+        evidence=LostBySize(
+            wait_ms=waits,
+            slowest_wait_ms=slowest,
+            way=limit.way,
+            vanished_segments=limit.lost,
+            passed_segments=limit.passed,
+            vanished_from_bytes=limit.lost_from,
+            passed_to_bytes=limit.passed_to,
+            lasts_ms=to_ms(limit.lasts_ns),
+            chance=limit.chance,
+        ),
+        advice=_OF_SIZE,
+    )
 
 
 def _loss(f: Facts) -> Diagnosis | None:
@@ -201,6 +256,8 @@ def _loss(f: Facts) -> Diagnosis | None:
             f"; up to {ms(kept)} ms more waited in the client behind lost data, which it retransmitted after "
             f"{ms(stops.longest_ms)} ms at the longest"
         )
+    if f.size_limit is not None:
+        return _by_size(f, f.size_limit, waits, slowest, kept)
     lost = "" if f.lost_segments is None else f" ({times(f.lost_segments, 'segment')} lost between the captures)"
     said = _Said(
         f"ops wait {ms(waits)} ms on average for lost data{lost}"
