@@ -45,8 +45,8 @@ Groups = tuple[I32, Sequence[Any]]  # which group each matched op is in, and the
 class PivotSums:
     """Matched ops in groups, which `sums` has by their keys; of two that are joined, `begin_ns` is that of the first.
 
-    `others` are keys of groups that were put together, in one whose key is `_OTHERS_KEY`: those with least time where parts
-    that are joined have more than `_MOST_GROUPS` groups.
+    `others` are keys of groups that were put together, in one whose key is `_OTHERS_KEY`: those with least time where
+    parts that are joined have more than `_MOST_GROUPS` groups.
     """
 
     by: str

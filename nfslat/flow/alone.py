@@ -36,8 +36,8 @@ class Lone:
 
     @classmethod
     def of(cls, ops: Ops, ran_ns: tuple[int, int], filters: Filters, later_ns: int = 0) -> Self:
-        """Sums of the ops that reports are about; the other capture ran from when to when, and the client's clock is so much
-        later than that of the ops."""
+        """Sums of the ops that reports are about; the other capture ran from when to when, and the client's clock is so
+        much later than that of the ops."""
         rows = of_clients(ops, filters, later_ns)
         outside = rows & ((ops.t0 < ran_ns[0]) | (ops.t3 > ran_ns[1]))
         by_conn = np.bincount(ops.conn[rows & ~outside], minlength=len(ops.connections)).astype(np.int64)

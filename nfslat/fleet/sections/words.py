@@ -131,7 +131,7 @@ def not_compared(clients: Iterable[Client]) -> dict[str, list[Client]]:
 
 
 def mean_ms(client: Client, part: str) -> float:
-    """The mean of the client's, the network's or the server's part of the response time, ms; 0 where it is not known."""
+    """The mean of the client's, network's or server's part of the response time, ms; 0 where it is not known."""
     summary = getattr(client, f"{part}_ms")
     return 0.0 if summary is None else float(summary.mean)
 
