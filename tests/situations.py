@@ -210,18 +210,25 @@ def port_used_again_behind_nat() -> World:
     return world
 
 
-def _silent_syns(port: int) -> World:
-    """A mount that was idle, its connection closed; then SYNs from `port` that nobody answers, to the end."""
+def silent_syns(port: int, *, to: tuple[str, int] = (SERVER, 2049)) -> tuple[World, wire.Tcp, list[wire.Sent]]:
+    """A mount that was idle, its connection closed; then SYNs from `port`, and nothing else, to the end."""
     world = World()
     old = world.tcp(700)
     end = reads(world, old, 10, 100)
     old.raw(end + 300_000, ">", old.next[">"], b"", flags=FIN)
     old.raw(end + 300_000.2, "<", old.next["<"], b"", flags=FIN)
-    new = wire.Tcp(client=(CLIENT, port), isn=(900_001, 700_001), stamps_hz=1000)
+    new = wire.Tcp(client=(CLIENT, port), server=to, isn=(900_001, 700_001), stamps_hz=1000)
     world.add(new)
     tries = [end + 900_000 + wait for wait in (0, 1000, 3000, 7000, 15_000, 31_000, 63_000)]
-    world.lost["server"] += [new.raw(at, ">", new.next[">"] - 1, b"", ack=0, flags=SYN) for at in tries]
+    syns = [new.raw(at, ">", new.next[">"] - 1, b"", ack=0, flags=SYN) for at in tries]
     reads(world, world.tcp(705), end + 890_000, 100, each_ms=750)  # another mount goes on
+    return world, new, syns
+
+
+def _dropped_syns(port: int, *, to: tuple[str, int] = (SERVER, 2049)) -> World:
+    """Of these SYNs none comes to the server."""
+    world, _, syns = silent_syns(port, to=to)
+    world.lost["server"] += syns
     return world
 
 
@@ -230,15 +237,23 @@ def _silent_syns(port: int) -> World:
     fault("network", "syn-unanswered"),
 )
 def old_port_opened_in_vain() -> World:
-    return _silent_syns(700)
+    return _dropped_syns(700)
 
 
 @situation(
     "The same from another port: the SYNs of a connection that never carries a call are dropped",
-    not_yet(fault("network", "syn-unanswered"), "the decoder has no row for a connection that never carried RPC"),
+    fault("network", "syn-unanswered"),
 )
 def new_port_opened_in_vain() -> World:
-    return _silent_syns(710)
+    return _dropped_syns(710)
+
+
+@situation(
+    "The same of another server, to which no connection carries a call",
+    not_yet(fault("network", "syn-unanswered"), "the decoder has rows only for hosts and ports that carry RPC"),
+)
+def other_server_opened_in_vain() -> World:
+    return _dropped_syns(710, to=("10.0.0.3", 2049))
 
 
 @situation(

@@ -75,7 +75,7 @@ impl Part {
 
     fn finish(&mut self) {
         let Part { decoder, turns, .. } = self;
-        decoder.finish_each(|decoder, flow| Part::note(decoder, turns, END | u64::from(flow.begun)));
+        decoder.finish_each(|decoder, begun| Part::note(decoder, turns, END | u64::from(begun)));
     }
 
     pub fn turns(&self) -> Turns {

@@ -2,6 +2,8 @@
 
 use std::io::Read;
 
+use hashbrown::HashSet;
+
 use crate::capture::{Error, File, Progress, Take, read_all};
 use crate::compound::Ranks;
 use crate::container::Packet;
@@ -27,6 +29,13 @@ const MOST_SEGMENTS: usize = if cfg!(test) { 4096 } else { 1 << 26 };
 const MOST_SAMPLED: usize = if cfg!(test) { 1024 } else { 1 << 18 };
 /// A sample is of stretches of so many packets (a power of two), for what a segment answers is near it.
 const STRETCH: u32 = if cfg!(test) { 6 } else { 12 };
+
+/// Directions of connections that were tried in vain: so many are kept.
+const MOST_IN_VAIN: usize = if cfg!(test) { 8 } else { 4096 };
+/// SYNs, and SYN-ACKs in vain: with fewer nothing shows that anybody waited.
+const LEAST_IN_VAIN: u64 = 3;
+/// Behind all first packets.
+const IN_VAIN: u32 = 1 << 31;
 
 /// A call that was not answered for so long is not waited for any longer, where a capture is read in windows.
 pub const GIVEN_UP_NS: i64 = 600_000_000_000;
@@ -95,6 +104,9 @@ pub struct Decoder {
     pub hangs: Hangs,
     pub loads: AllLoads,
     pub finished: Vec<Finished>,
+    /// Those of connections without RPC on which nothing but SYNs went by, with the flow and its first packet: until all
+    /// is over nobody knows which ports carry RPC.
+    in_vain: Vec<(usize, u32, Finished)>,
     /// Of each TCP connection with RPC, in the order of their first packets, where they are asked for.
     /// None are left where there were too many.
     pub segments: Option<Vec<Segments>>,
@@ -134,6 +146,7 @@ impl Decoder {
             hangs: Hangs::default(),
             loads: AllLoads::default(),
             finished: Vec::new(),
+            in_vain: Vec::new(),
             segments: None,
             is_sampled: false,
             kept: 0,
@@ -534,6 +547,7 @@ impl Decoder {
         self.hang(number, cut);
         self.end_talk(number);
         let flow = &mut self.flows.list[number];
+        let is_in_vain = flow.shared.conn == NO_CONN && Traffic::is_in_vain(&flow.traffic, LEAST_IN_VAIN);
         for direction in 0..2 {
             std::mem::take(&mut flow.loads[direction]).end(
                 (flow.shared.conn, direction),
@@ -545,18 +559,50 @@ impl Decoder {
             let (range, acked) = (stream.range(), stream.acked_bytes());
             stream.close(&mut feed);
             let traffic = std::mem::take(&mut flow.traffic[direction]);
-            if flow.shared.conn != NO_CONN && traffic.packets > 0 {
-                self.finished.push(Finished {
-                    conn: flow.shared.conn,
-                    reconnect: flow.reconnects,
-                    direction: direction as u8,
-                    range,
-                    acked,
-                    traffic,
-                    lost_ranges: stream.lost_ranges,
-                    lost_bytes: stream.lost_bytes,
-                });
+            if traffic.packets == 0 || flow.shared.conn == NO_CONN && !is_in_vain {
+                continue;
             }
+            let done = Finished {
+                conn: flow.shared.conn,
+                reconnect: flow.reconnects,
+                direction: direction as u8,
+                range,
+                acked,
+                traffic,
+                lost_ranges: stream.lost_ranges,
+                lost_bytes: stream.lost_bytes,
+            };
+            if !is_in_vain {
+                self.finished.push(done);
+            } else if self.in_vain.len() < MOST_IN_VAIN {
+                self.in_vain.push((number, flow.begun, done));
+            }
+        }
+    }
+
+    /// What was tried in vain to a port that carries RPC between the same hosts is a connection as those with RPC are,
+    /// behind these; `begun` is told each, in order.
+    fn number_in_vain(&mut self, mut begun: impl FnMut(&Decoder, u32)) {
+        let mut in_vain = std::mem::take(&mut self.in_vain);
+        if in_vain.is_empty() {
+            return;
+        }
+        let known =
+            (0..self.tally.connections.len()).flat_map(|conn| [0, 1].map(|way| self.connection(conn).ends(way)));
+        let known: HashSet<_> = known.map(|ends| (ends.src, ends.dst, ends.dport)).collect();
+        in_vain.sort_by_key(|(_, begun, done)| (*begun, done.reconnect, done.direction));
+        for (number, first, done) in in_vain {
+            let flow = &mut self.flows.list[number];
+            let Ends { src, dst, dport, .. } = flow.first;
+            if flow.begun != first || !known.contains(&(src, dst, dport)) {
+                continue;
+            }
+            if flow.shared.conn == NO_CONN {
+                flow.shared.conn = self.tally.connections.len() as u32;
+                self.tally.connections.push(number as u32);
+            }
+            self.finished.push(Finished { conn: flow.shared.conn, ..done });
+            begun(self, first);
         }
     }
 
@@ -565,16 +611,17 @@ impl Decoder {
         self.finish_each(|_, _| {});
     }
 
-    /// The same; `ended` is told each connection, in turn.
-    pub fn finish_each(&mut self, mut ended: impl FnMut(&Decoder, &Flow)) {
+    /// The same; `ended` is told the first packet of each connection, in turn, and then of those tried in vain.
+    pub fn finish_each(&mut self, mut ended: impl FnMut(&Decoder, u32)) {
         self.fragments.end();
         for incomplete in self.fragments.incomplete() {
             self.incomplete(&incomplete);
         }
         for number in 0..self.flows.list.len() {
             self.end(number, (Cut::Nothing, -1));
-            ended(self, &self.flows.list[number]);
+            ended(self, self.flows.list[number].begun);
         }
+        self.number_in_vain(|decoder, begun| ended(decoder, IN_VAIN | begun));
         self.close();
         if let Some(segments) = &mut self.segments {
             segments.sort_by_key(|one| one.frame[0]);

@@ -148,7 +148,7 @@ pub struct Traffic {
     /// From the SYN; None without one, or without the option in it.
     pub window_scale: Option<u8>,
     pub mss: Option<u16>,
-    pub saw_syn: bool,
+    pub syns: u32,
     /// Data to the ACK that covers it, as seen where the capture was taken.
     pub rtt_count: u32,
     pub rtt_sum_ns: i64,
@@ -162,7 +162,7 @@ pub struct Traffic {
 impl Traffic {
     /// Options of a SYN (RFC 9293 section 3.2, RFC 7323 section 2).
     pub fn syn(&mut self, options: &[u8]) {
-        self.saw_syn = true;
+        self.syns += 1;
         for option in each_option(options) {
             match option {
                 (2, [high, low]) => self.mss = Some(u16::from_be_bytes([*high, *low])),
@@ -179,6 +179,12 @@ impl Traffic {
         for one in both {
             one.segment_size = known.map_or_else(SegmentSize::default, |mss| SegmentSize(u32::from(mss)));
         }
+    }
+
+    /// Nothing but SYNs without data went by, this many or more; answers to them among them, to which nobody said a word.
+    pub fn is_in_vain(both: &[Traffic; 2], least: u64) -> bool {
+        let is_bare = both.iter().all(|one| one.packets == u64::from(one.syns) && one.data_packets == 0);
+        is_bare && both[0].packets + both[1].packets >= least
     }
 
     /// A packet, whatever is in it.

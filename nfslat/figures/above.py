@@ -13,7 +13,7 @@ from nfslat.model.units import to_ms, utc
 from nfslat.results import Analysis
 from nfslat.wire.above import Stops, Why, kept_above
 from nfslat.wire.charges.silences import silences
-from nfslat.wire.connecting import Connecting, There, connecting
+from nfslat.wire.connecting import Connecting, Fate, There, connecting, ways_to_servers
 from nfslat.wire.reconnects import sent_on_a_new_connection, without_connection
 
 _SILENT = {
@@ -79,16 +79,19 @@ def times_kept_above(c: Analysis, rows: I64, sessions: float | None, opened: Con
 
 
 def connecting_of(c: Analysis) -> Connecting:
-    """Connections whose first SYN was not answered; none in a capture of the server alone, which shows the last one."""
+    """Connections whose first SYN was not answered. A capture of the server alone shows only what it did not answer."""
     client, server = c.client.decoded, c.server.decoded
-    if c.inferred is not None and c.inferred.near == "server":
-        return Connecting(*np.zeros((5, 0), dtype=np.int64))
     there = None
     if c.inferred is None:
         ahead_ns = c.clock.segments[-1].theta_ns if c.clock.fits else c.clock.rough_ns
         links = c.matching.links.server, c.matching.links.client
         there = There(server.details.tcp, links, ahead_ns, server.last_ns)
-    return connecting(client.details.tcp, ways_of_calls(client.ops, c.client.forward), there, client.last_ns)
+    tcp = client.details.tcp
+    to_server = ways_to_servers(client.ops, tcp, ways_of_calls(client.ops, c.client.forward))
+    opened = connecting(tcp, to_server, there, client.last_ns)
+    if c.inferred is not None and c.inferred.near == "server":
+        return opened._replace(fate=np.where(opened.fate == Fate.UNKNOWN, Fate.IN_SERVER, opened.fate))
+    return opened
 
 
 def ways_of_calls(ops: Ops, calls: Bool) -> I64:

@@ -316,10 +316,11 @@ ROWS = (
         means="A client opens a connection, and its first SYN is not answered: it is sent again after 1 s, 3 s, 7 s, "
         "and what the client has to send waits for that long, before any call is on the wire.",
         told="Between the first SYN of a connection and the first packet of the server 0.9 s or more pass, which no "
-        "path takes; or three SYNs from a port that carried calls before have no SYN as an answer until the capture "
-        "ends, or another connection is open; and what requests may have waited meanwhile is 5 % of the mean (at "
-        "most; its share is known with the application's time only). With two captures SYNs that the server's does not "
-        "show were lost in transit to it; else its answer was lost, or late. It leads where that is 20 % of the mean.",
+        "path takes; or three SYNs to a port that carries calls between the same hosts have no SYN as an answer until "
+        "the capture ends, or another connection is open; and what requests may have waited meanwhile is 5 % of the "
+        "mean (at most; its share is known with the application's time only). With two captures SYNs that the server's "
+        "does not show were lost in transit to it; else its answer was lost, or late, or there was none. It leads "
+        "where that is 20 % of the mean.",
         certain="With two captures: which SYNs came, and when they were answered.",
         refuted="Nobody waited for that connection: it was opened ahead of need.",
         do="Firewalls that limit new connections, or whose table is full; the server's queue of new connections "

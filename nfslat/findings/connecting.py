@@ -16,7 +16,7 @@ _WHERE = {
     Fate.UNKNOWN: "lost on the path, or not answered by the server",
     Fate.TO_SERVER: "lost in transit to the server, whose capture does not show them",
     Fate.TO_CLIENT: "answered, and the answers lost in transit back",
-    Fate.IN_SERVER: "answered late by the server, whose capture shows them",
+    Fate.IN_SERVER: "answered late or not at all by the server, whose capture shows them",
     Fate.OLDER: "answered with ACKs of an older connection between the same ports, and no SYN",
 }
 

@@ -171,6 +171,9 @@ class Resent(Table):
 class Tcp(Table):
     """One row a direction of a TCP connection that carried RPC; a reconnect has rows of its own. Times in ns.
 
+    So has what was tried in vain, three packets or more and all of them SYNs, where others between the same hosts carry
+    RPC to that port.
+
     The bytes seen are those from `first_seq` on, `seq_span` of them, with holes where something was lost. Where the
     numbers jump (the SYN of a new connection was not captured) both are of what came last.
     """

@@ -24,14 +24,14 @@ class Fate(IntEnum):
     UNKNOWN = 0
     TO_SERVER = 1  # the server's capture does not show it
     TO_CLIENT = 2  # the server answered it
-    IN_SERVER = 3  # the server had it, and answered late
+    IN_SERVER = 3  # the server had it, and answered late or not at all
     OLDER = 4  # answered, and not with a SYN: of an older connection between these ports (RFC 5961 section 4)
 
 
 class Connecting(NamedTuple):
     """A row a connection: from its first SYN until it stood, or the capture ended; on the client's clock."""
 
-    conn: I64
+    conn: I64  # or another one to that server, where this one carries no calls
     since_ns: I64
     until_ns: I64
     fate: I64
@@ -47,9 +47,23 @@ class There(NamedTuple):
     last_ns: int  # of the capture, on its own clock
 
 
-def connecting(tcp: Tcp, ways: I64, there: There | None, last_ns: int) -> Connecting:
-    """The client's connections that took `LEAST_RETRY_NS` or longer to be opened, of those that carry calls in `ways`
-    (connection times 2, plus direction), or carried some before. The capture ended at `last_ns`."""
+def ways_to_servers(ops: Ops, tcp: Tcp, ways: I64) -> dict[int, int]:
+    """Connections (times 2, plus direction) that carry calls in `ways`, and those that were tried in vain between the
+    same hosts to the same port: rows in `tcp` without an op. For each a connection between these that carries calls."""
+
+    def ends(way: int) -> tuple[str, str, int]:
+        return ops.connections[way >> 1].source(way & 1)[0], *ops.connections[way >> 1].destination(way & 1)
+
+    to_server = {way: way >> 1 for way in ways.tolist()}
+    carries = {ends(way): conn for way, conn in to_server.items()}
+    in_vain = np.setdiff1d((tcp.conn * 2 + tcp.direction)[(tcp.saw_syn == 1) & (tcp.data_packets == 0)], ways)
+    return to_server | {way: carries[ends(way)] for way in in_vain.tolist() if ends(way) in carries}
+
+
+def connecting(tcp: Tcp, to_server: dict[int, int], there: There | None, last_ns: int) -> Connecting:
+    """The client's connections that took `LEAST_RETRY_NS` or longer to be opened, of those in `to_server`
+    (`ways_to_servers`). The capture ended at `last_ns`."""
+    ways = np.array(list(to_server), dtype=np.int64)
     rows = []
     number = {
         (conn, reconnect, direction): row
@@ -63,8 +77,9 @@ def connecting(tcp: Tcp, ways: I64, there: There | None, last_ns: int) -> Connec
         since_ns, is_open = int(tcp.first_ns[row]), answer is None or tcp.saw_syn[answer] != 1
         until_ns = _given_up_ns(tcp, ways, row, last_ns) if answer is None or is_open else int(tcp.first_ns[answer])
         if until_ns - since_ns >= LEAST_RETRY_NS:
-            fate = Fate.OLDER if is_open and answer is not None else _fate(there, tcp, row)
-            rows.append((conn, since_ns, until_ns, int(fate), int(is_open and until_ns == last_ns)))
+            carries = to_server[conn * 2 + direction]
+            fate = Fate.OLDER if is_open and answer is not None else _fate(there, tcp, row, carries)
+            rows.append((carries, since_ns, until_ns, int(fate), int(is_open and until_ns == last_ns)))
     return Connecting(*np.array(rows, dtype=np.int64).reshape(-1, 5).T.copy())
 
 
@@ -80,14 +95,16 @@ def _given_up_ns(tcp: Tcp, ways: I64, row: int, last_ns: int) -> int:
     return min(until_ns, int(tcp.first_ns[answers].min(initial=until_ns)))
 
 
-def _fate(there: There | None, tcp: Tcp, row: int) -> Fate:
-    """What the server's capture shows of the SYN in `row` of the client's `tcp`: by the sequence number behind it."""
+def _fate(there: There | None, tcp: Tcp, row: int, carries: int) -> Fate:
+    """What the server's capture shows of the SYN in `row` of the client's `tcp`, by the sequence number behind it.
+
+    `carries` is a connection to that server with calls."""
     if there is None:
         return Fate.UNKNOWN
     server, client = there.links
-    link = client[tcp.conn[row]]
-    if link == NULL:
+    if client[carries] == NULL:
         return Fate.UNKNOWN
+    link = client[tcp.conn[row]]  # NULL: it has no call
     theirs = there.tcp
     same = np.isin(theirs.conn, np.flatnonzero(server == link)) & (theirs.saw_syn == 1)
     (matching,) = np.nonzero(same & (theirs.first_seq == tcp.first_seq[row]))
@@ -101,7 +118,7 @@ def _fate(there: There | None, tcp: Tcp, row: int) -> Fate:
     back = (theirs.conn == theirs.conn[at]) & (theirs.reconnect == theirs.reconnect[at])
     back &= theirs.direction != theirs.direction[at]
     if not back.any():
-        return Fate.UNKNOWN
+        return Fate.IN_SERVER if theirs.packets[at] >= _LEAST_TRIES else Fate.UNKNOWN
     late_ns = int(theirs.first_ns[back].min()) - int(theirs.first_ns[at])
     return Fate.IN_SERVER if late_ns >= LEAST_RETRY_NS else Fate.TO_CLIENT
 

@@ -210,6 +210,20 @@ def test_hosts_without_rpc_are_only_counted(tmp_path: Path) -> None:
     assert (len(parts.facts.ops), len(parts.facts.loose), parts.facts.messages) == (0, 0, 0)
 
 
+def test_connections_tried_in_vain(tmp_path: Path) -> None:
+    """They are their hosts', behind those with RPC, and none of hosts without."""
+    flows = list(many_pairs(2))
+    for number, (client, server) in enumerate([(8, 2), (9, 2), (8, 2), (8, 3), (7, 2)]):
+        flow = wire.Tcp(client=(f"10.0.0.{client}", 800 + number), server=(f"10.0.0.{server}", 2049))
+        for at in (0, 1000, 3000):
+            flow.raw(at + 5 - number, ">", flow.next[">"] - 1, b"", ack=0, flags=2)
+        flows.append(flow.seen_by("server"))
+    source = opened(wire.write_pcap(tmp_path / "vain.pcap", *flows), tmp_path)
+    parts = decode_apart(source, _no_tools, _quiet)
+    assert [len(part.ops.connections) for _, part in parts.hosts] == [3, 2]
+    assert unlike_plain(source, parts) == []
+
+
 def test_more_pairs_than_are_kept_apart(tmp_path: Path) -> None:
     """Those that come behind 4096 others are one entry, and nothing of them is lost."""
     path = wire.write_pcap(tmp_path / "pairs.pcap", *many_pairs(4096))

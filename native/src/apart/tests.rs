@@ -107,6 +107,24 @@ fn hosts() {
     assert_eq!(many.rest.turns[0], [9 << 32, 10 << 32]);
 }
 
+/// A connection tried in vain is met behind those with RPC of its hosts, in the turn of its first packet.
+#[test]
+fn connections_tried_in_vain() {
+    let frames = [
+        syn((10, 701), SERVER, 0),
+        syn((10, 701), SERVER, 0),
+        syn((10, 701), SERVER, 0),
+        tcp((10, 700), SERVER).data(&record(&read(1, 0, 512))),
+        syn((11, 701), SERVER, 0),
+        syn((11, 701), SERVER, 0),
+        syn((11, 701), SERVER, 0),
+    ];
+    let frames: Vec<_> = frames.iter().map(|one| one.frame()).collect();
+    let (apart, whole) = (apart(&frames), whole(&frames));
+    assert_eq!((apart.parts.len(), whole.tally.connections.len()), (1, 2));
+    assert_eq!(apart.parts[0].turns[0], [4 << 32, END | 1 << 31 | 1]);
+}
+
 /// What is held ahead of holes is bounded for all hosts together, and so are their connections.
 #[test]
 fn memory_is_shared() {

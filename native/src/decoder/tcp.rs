@@ -71,7 +71,7 @@ impl From<&Finished> for TcpRow {
             zero_window_ns: traffic.zero_window_ns,
             stalls: traffic.stalls.into(),
             stalled_ns: traffic.stalled_ns,
-            saw_syn: traffic.saw_syn.into(),
+            saw_syn: (traffic.syns > 0).into(),
             window_scale: traffic.window_scale.map_or(-1, i64::from),
             mss: traffic.mss.map_or(-1, i64::from),
             rtt_count: traffic.rtt_count.into(),

@@ -227,3 +227,40 @@ fn times_that_go_back() {
     let decoder = capture.end();
     assert_eq!((decoder.pace.backward_times, decoder.first_ns, decoder.last_ns), (2, 10_000, 60_000));
 }
+
+/// SYNs to a port that carries RPC between the same hosts, which nobody answers, or whose answers nobody hears, have rows
+/// behind the others; those that are refused or heard have none, nor have other ports, nor two SYNs.
+#[test]
+fn connections_tried_in_vain() {
+    let mut capture = Capture::new();
+    let port = |number: u16| (CLIENT.0, number);
+    let again = |capture: &mut Capture, from: End, to: End, isn: u32, tries: u32| {
+        for _ in 0..tries {
+            capture.later_us(1_000_000).tcp(&syn(from, to, isn));
+        }
+    };
+    again(&mut capture, port(900), SERVER, 50, 3); // and then with another number
+    again(&mut capture, port(900), SERVER, 70, 4);
+    capture.tcp(&tcp(CLIENT, SERVER).data(&record(&read(1, 0, 512))));
+    again(&mut capture, port(901), SERVER, 0, 1);
+    for _ in 0..2 {
+        capture.tcp(&syn_ack(SERVER, port(901), 0, 1));
+    }
+    again(&mut capture, port(902), SERVER, 0, 3);
+    capture.tcp(&tcp(SERVER, port(902)).flags(RST | ACK));
+    capture.handshake(port(903), SERVER);
+    again(&mut capture, port(904), (SERVER.0, 111), 0, 5);
+    again(&mut capture, port(905), SERVER, 0, 2);
+    again(&mut capture, port(906), (77, SERVER.1), 0, 5);
+    let decoder = capture.end();
+    let rows: Vec<_> = decoder
+        .finished
+        .iter()
+        .map(|done| {
+            let ends = decoder.connection(done.conn as usize).first;
+            (ends.sport, done.reconnect, done.direction, done.traffic.packets, done.traffic.syns)
+        })
+        .collect();
+    let expected = [(CLIENT.1, 0, 0, 1, 0), (900, 0, 0, 3, 3), (900, 1, 0, 4, 4), (901, 0, 0, 1, 1), (901, 0, 1, 2, 2)];
+    assert_eq!(rows, expected);
+}

@@ -79,8 +79,8 @@ fn options_of_the_syn() {
     capture.tcp(&c(1).data(&record(&read(1, 0, 512))));
     let decoder = capture.end();
     let [client, server] = [0, 1].map(|side: usize| &decoder.finished[side].traffic);
-    assert_eq!((client.window_scale, client.mss, client.saw_syn), (Some(7), Some(1460), true));
-    assert_eq!((server.window_scale, server.mss, server.saw_syn), (Some(14), None, true));
+    assert_eq!((client.window_scale, client.mss, client.syns), (Some(7), Some(1460), 1));
+    assert_eq!((server.window_scale, server.mss, server.syns), (Some(14), None, 1));
 
     for damaged in [&[3, 0, 7][..], &[3, 1], &[2, 60, 1], &[2, 3, 9], &[8]] {
         let mut capture = Capture::new();
