@@ -128,6 +128,9 @@ def _sent(talk: Segments, back: int, more: int, more_acked: int) -> _Sent:
 
 def _of_way(way: str, sent: _Sent, arrived: _Sent) -> SizeLimit | None:
     """The stretch with most losses that size alone explains."""
+    positions = sent.keys[sent.keys[:, 1] > 0, 0]
+    if np.unique(positions, return_counts=True)[1].max(initial=0) < _TRIES:
+        return None  # as nearly always: what follows sorts all segments
     came = _came(sent.keys, arrived.keys)
     known = np.flatnonzero(came)
     if len(known) < _FEWEST_PASSED:
