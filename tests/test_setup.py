@@ -169,7 +169,7 @@ def test_without_root_one_line_says_which_packages(tmp_path: Path) -> None:
     """Where a password is needed nothing is installed: the command is named."""
     (tmp_path / "nfslat").mkdir()
     commands = _apt({"cargo-web": "1.85.0"}) | {"apt-get": "exit 9", "id": "echo 1000"}
-    said = _sourced(tmp_path, commands, "fill_native 2>&1")
+    said = _sourced(tmp_path, commands, "(fill_native) 2>&1 || :")
     assert said == (
         "nfslat: the decoder has to be compiled, and no cargo is found: "
         "sudo apt-get install cargo-web rustc-web gcc libc6-dev ca-certificates, and run again\n"

@@ -19,7 +19,7 @@ from queues import GETATTR, MS, US, S, Traffic, blocked, ops, simulate
 from nfslat.inflight.jobs import find_jobs
 from nfslat.inflight.server import ServerLoad, server_load
 from nfslat.inflight.threads import FEWEST, find_threads, lower_bound
-from nfslat.kernels.dispatch import Work, in_flight, in_flight_by_numpy
+from nfslat.kernels.dispatch import Work, in_flight
 from nfslat.model.details import no_details
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I16, I64, Loose, Ops, State
@@ -163,7 +163,7 @@ def test_in_flight_at_arrival_is_counted(calls: list[tuple[int, int, int]]) -> N
     made = work(*calls)
     times = list(zip(made.arrival_ns.tolist(), made.reply_ns.tolist(), strict=True))
     expected = [row + 1 - sum(reply <= came for _, reply in times) for row, (came, _) in enumerate(times)]
-    assert in_flight(made).tolist() == in_flight_by_numpy(made).tolist() == expected
+    assert in_flight(made).tolist() == expected
 
 
 # --- The number, where threads are the limit --------------------------------------------------------------------------

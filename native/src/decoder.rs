@@ -550,7 +550,7 @@ impl Decoder {
         let is_in_vain = flow.shared.conn == NO_CONN && Traffic::is_in_vain(&flow.traffic, LEAST_IN_VAIN);
         for direction in 0..2 {
             std::mem::take(&mut flow.loads[direction]).end(
-                (flow.shared.conn, direction),
+                (flow.loaded_conn(), direction),
                 &flow.ends(direction),
                 &mut self.loads,
             );
@@ -661,7 +661,7 @@ impl Decoder {
                     continue;
                 }
                 std::mem::take(&mut flow.loads[direction]).end(
-                    (conn, direction),
+                    (flow.loaded_conn(), direction),
                     &flow.ends(direction),
                     &mut self.loads,
                 );

@@ -72,6 +72,11 @@ impl Flow {
         }
     }
 
+    /// The connection that its loads are of. Datagrams with RPC are in none: what is counted over UDP came before them.
+    pub fn loaded_conn(&self) -> u32 {
+        if self.shared.is_udp { NO_CONN } else { self.shared.conn }
+    }
+
     /// From whom to whom in a direction.
     pub fn ends(&self, direction: usize) -> Ends {
         let Ends { src, dst, sport, dport } = self.first;

@@ -216,7 +216,8 @@ def _least(cause: Diagnosis) -> float:
 def _fault(cause: Diagnosis, by: str, matter: Sequence[Diagnosis]) -> Lead:
     also = [one for one in matter if one is not cause and one.code not in VAGUE and _is_worth_a_word(one)]
     # What it keeps from the wire may be more than all that the cause explains; one measurement tells.
-    either = next((one for one in also if _may_be_none(one)), None)
+    on_wire = cause.layer != "client"  # what keeps requests above the wire has that measure already
+    either = next((slots for slots in also if _may_be_none(slots)), None) if on_wire else None
     if either is not None:
         also = [*[one for one in also if one is not either][:1], either]
     return Lead("fault", cause, by, also[:2], either, next=_more(cause) if either is None else row(either.code).next)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from simulated_peer import MS, World, by_connection, capture, joined
 
-from nfslat.kernels.heard import unwrapped
 from nfslat.model.segments import RST, SYN
 from nfslat.peer import heard
 from nfslat.peer.heard import TICKS_NS, tick_of
@@ -179,11 +178,6 @@ def test_ticks_are_told_by_their_rate(tick_ns: int) -> None:
     assert tick_of(times + np.where(ticks > 900, 5_000 * tick_ns, 0), ticks) == tick_ns
     assert tick_of(times[:5], ticks[:5]) is None
     assert tick_of((times * 1.5).astype(np.int64), ticks) is None
-
-
-def test_stamps_wrap_around() -> None:
-    """They count modulo 2^32, and packets may be out of order."""
-    assert unwrapped(np.array([2**32 - 2, 2**32 - 1, 1, 0, 3], dtype=np.uint32)).tolist() == [0, 1, 3, 2, 5]
 
 
 def test_numbers_are_those_of_the_decoder() -> None:

@@ -250,7 +250,7 @@ def test_what_was_found_is_not_among_what_was_looked_for(small: Callable[[], Rep
     report = small()
     loss = dataclasses.replace(report.findings[0], layer="network", code="net-loss", severity="info")
     text = " ".join(render(dataclasses.replace(report, findings=[loss])).split())
-    assert "distance, reordering, one slow direction" in text
+    assert "distance, packets that are too large for the path, reordering, jitter, one slow direction" in text
     assert "- net-loss," in text
 
 
