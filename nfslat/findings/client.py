@@ -81,7 +81,7 @@ class Slots(Evidence):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AboveWire(Evidence):
-    """Of above-wire."""
+    """Evidence of the finding above-wire."""
 
     above_wire_ms: float  # of the application's mean
     paused_ms: float  # of that, at most, while the client did not run
@@ -96,7 +96,7 @@ class AboveWire(Evidence):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Serial(Evidence):
-    """Of serial-calls."""
+    """Evidence of the finding serial-calls."""
 
     calls: int
     wire_share: float  # of all response times
@@ -317,7 +317,7 @@ def _granted(f: Facts) -> int | None:
 def _slots_there_are(f: Facts) -> int:
     """At least so many on a connection, as is said or as the client says and counts; 0 where nothing is known."""
     mounts = f.client_host.mounts if f.client_host is not None else ()
-    return max([f.slots or 0, _ceiling(f) or 0, *(one.max_slots or 0 for mount in mounts for one in mount.xprts)])
+    return max([f.slots or 0, _ceiling(f) or 0, *(xprt.max_slots or 0 for mount in mounts for xprt in mount.xprts)])
 
 
 def _ceiling(f: Facts) -> int | None:
@@ -336,7 +336,7 @@ class _Limit(NamedTuple):
 def _limit(f: Facts) -> _Limit | None:
     c = f.client
     are_slots = c is not None and c.held == _HELD_BY_SLOTS
-    session = next((one for one in f.sessions if not one.callbacks), None)
+    session = next((held for held in f.sessions if not held.callbacks), None)
     in_session = "in its NFSv4.1 session"
     if session is not None and session.limited and session.limit is not None:
         return _Limit(SESSION_SLOTS, session.limit, session.at_limit_share, in_session, is_told=True)

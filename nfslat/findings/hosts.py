@@ -24,7 +24,7 @@ _SWAP_KIB_S, _FAULTS_S = 100.0, 100.0
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostPause(Evidence):
-    """Of host-pause."""
+    """Evidence of the finding host-pause."""
 
     wait_ms: float  # mean, of the ops on the wire
     slowest_wait_ms: float  # of the slowest 1 %
@@ -47,7 +47,7 @@ class HostPause(Evidence):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Busy(Evidence):
-    """Of host-busy."""
+    """Evidence of the finding host-busy."""
 
     signs: tuple[str, ...]  # what its own tools say of it, in words
     runnable_per_cpu: float | None  # processes that run or wait for a processor

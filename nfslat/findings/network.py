@@ -21,7 +21,7 @@ _MOSTLY = 0.5  # of the network's time: where so much of it has no cause, it may
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Delay(Evidence):
-    """Of net-delay."""
+    """Evidence of the finding net-delay."""
 
     least_round_trip_ms: float  # between the hosts
     network_ms: float  # mean
@@ -32,7 +32,7 @@ class Delay(Evidence):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Asymmetry(Evidence):
-    """Of net-asymmetry."""
+    """Evidence of the finding net-asymmetry."""
 
     call_net_ms: float  # mean, of the call on the network
     reply_net_ms: float
@@ -41,7 +41,7 @@ class Asymmetry(Evidence):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Between(Evidence):
-    """Of between-taps."""
+    """Evidence of the finding between-taps."""
 
     network_ms: float  # mean
     explained_ms: float  # of that, by distance and by what TCP waited for
@@ -51,7 +51,7 @@ class Between(Evidence):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Varies(Evidence):
-    """Evidence of net-jitter."""
+    """Evidence of the finding net-jitter."""
 
     wait_ms: float  # mean, beyond the shortest round trip
     low_ms: float  # nine of ten messages take longer by more than this, one way
@@ -61,7 +61,7 @@ class Varies(Evidence):
 
 def network_findings(facts: Facts) -> list[Diagnosis]:
     """In no order."""
-    return [one for one in (_delay(facts), _jitter(facts), _asymmetry(facts), _between(facts)) if one is not None]
+    return [known for known in (_delay(facts), _jitter(facts), _asymmetry(facts), _between(facts)) if known is not None]
 
 
 def _delay(f: Facts) -> Diagnosis | None:
@@ -106,7 +106,7 @@ def _jitter(f: Facts) -> Diagnosis | None:
     wait_ms = _jitter_ms(f)
     if wait_ms < _DELAY_MS or f.share(wait_ms) < _DELAY_SHARE:
         return None
-    low, high = min(one.low_ms for one in f.jitter.values()), max(one.high_ms for one in f.jitter.values())
+    low, high = min(way.low_ms for way in f.jitter.values()), max(way.high_ms for way in f.jitter.values())
     call = "call_net" in f.jitter
     ways = "both ways" if len(f.jitter) > 1 else "from client to server" if call else "from server to client"
     return diagnosis(

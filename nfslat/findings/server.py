@@ -102,7 +102,7 @@ class Queue(Evidence):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Storage(Evidence):
-    """Of server-storage."""
+    """Evidence of the finding server-storage."""
 
     in_thread_ms: float  # mean
     data_ops: int  # that read or change the disk
@@ -123,7 +123,7 @@ class Storage(Evidence):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Unknown(Evidence):
-    """Of server-queue-unknown."""
+    """Evidence of the finding server-queue-unknown."""
 
     server_ms: float  # mean
     in_thread_ms: float  # mean, as far as a wait for a thread is known
@@ -160,7 +160,7 @@ class Reconnect(Evidence):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ConnectionCap(Evidence):
-    """Of connection-cap."""
+    """Evidence of the finding connection-cap."""
 
     level: int  # calls in flight at which the server closes its window
     zero_windows: int
@@ -169,7 +169,7 @@ class ConnectionCap(Evidence):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ServerWindow(Window):
-    """Of server-window."""
+    """Evidence of the finding server-window."""
 
     longest_ms: float
     at: str  # when the longest began

@@ -36,7 +36,7 @@ class Waits(Evidence):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Loss(Evidence):
-    """Of net-loss."""
+    """Evidence of the finding net-loss."""
 
     lost_segments: int | None  # between the captures
     spurious_segments: int | None  # sent again although they had arrived
@@ -49,7 +49,7 @@ class Loss(Evidence):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LostBySize(Waits):
-    """Of path-mtu."""
+    """Evidence of the finding path-mtu."""
 
     way: str  # in which large ones vanish: "call" or "reply"
     vanished_segments: int  # TCP segments that never arrived, each time that they were sent
@@ -62,14 +62,14 @@ class LostBySize(Waits):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Reordering(Evidence):
-    """Of net-reordering."""
+    """Evidence of the finding net-reordering."""
 
     in_server_ms: float  # of it what looks like the server's response time
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DelayedAck(Evidence):
-    """Of delayed-ack."""
+    """Evidence of the finding delayed-ack."""
 
     delayed_by: str  # server or client
     timer_ms: int | None  # that goes with most of the pauses
@@ -78,7 +78,7 @@ class DelayedAck(Evidence):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ZeroWindow(Evidence):
-    """Of zero-window."""
+    """Evidence of the finding zero-window."""
 
     closed_by: str  # server or client
     in_server_ms: float  # of it what looks like the server's response time
@@ -86,7 +86,7 @@ class ZeroWindow(Evidence):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReceiveWindow(Evidence):
-    """Of receive-window."""
+    """Evidence of the finding receive-window."""
 
     narrowed_by: str  # server or client
     in_server_ms: float  # of it what looks like the server's response time

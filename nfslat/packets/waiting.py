@@ -31,13 +31,13 @@ class _Packet(NamedTuple):
     frame: int  # through the set
 
 
-def waiting_calls_of(found: Correlation, xid: int, tools: Tools) -> list[ShownCall]:
+def waiting_calls_of(both: Correlation, xid: int, tools: Tools) -> list[ShownCall]:
     """A call for each operation and client that has no reply in a capture; empty where each with `xid` has one."""
     calls: dict[tuple[str, str, str, str], list[_Packet]] = defaultdict(list)
     is_open = False
     for name in ("client", "server"):
-        side: Side = getattr(found, name)
-        ahead_ns = 0 if name == "client" else _ahead_ns(found)
+        side: Side = getattr(both, name)
+        ahead_ns = 0 if name == "client" else _ahead_ns(both)
         loose, ops = side.decoded.loose, side.ops
         rows = np.flatnonzero((loose.xid == xid) & (loose.is_reply == 0) & (loose.op == NULL))
         is_open = is_open or State.NO_REPLY in loose.state[rows]
@@ -53,24 +53,24 @@ def waiting_calls_of(found: Correlation, xid: int, tools: Tools) -> list[ShownCa
             call = op_labels(of.kinds)[of.kind[row]] if of.kind[row] != NULL else "call"
             key = call, endpoint(*ends.source(way)), endpoint(*ends.destination(way)), ends.transport
             calls[key].append(_Packet(int(ns[row]) - ahead_ns, name, what, int(frame[row])))
-    return [_shown(found, xid, key, sorted(packets), tools) for key, packets in calls.items()] if is_open else []
+    return [_shown(both, xid, key, sorted(packets), tools) for key, packets in calls.items()] if is_open else []
 
 
-def _ahead_ns(found: Correlation) -> int:
+def _ahead_ns(both: Correlation) -> int:
     """By how much the server's clock is ahead at the end."""
-    clock = found.clock
+    clock = both.clock
     return clock.segments[-1].theta_ns if clock.fits and clock.segments else clock.rough_ns
 
 
 def _shown(
-    found: Correlation, xid: int, key: tuple[str, str, str, str], packets: list[_Packet], tools: Tools
+    both: Correlation, xid: int, key: tuple[str, str, str, str], packets: list[_Packet], tools: Tools
 ) -> ShownCall:
     op, client, server, transport = key
     moments, first = [], packets[0].ns
     seen: set[tuple[str, str]] = set()
     message: tuple[_Packet, Message] | None = None
     for packet in packets:
-        side: Side = getattr(found, packet.side)
+        side: Side = getattr(both, packet.side)
         file, number = side.source.locate(packet.frame)
         again = "" if (packet.side, packet.what) not in seen else " again"
         seen.add((packet.side, packet.what))
@@ -80,7 +80,7 @@ def _shown(
             best = Reassembly.OFF if side.source.snaplen else Reassembly.ANY_ORDER
             shown = dissect(file, {number: {wanted}}, tools, side.decoded.reassembly or best)
             message = None if (number, wanted) not in shown else (packet, shown[number, wanted])
-    ends_ns = max(found.client.decoded.last_ns, found.server.decoded.last_ns - _ahead_ns(found))
+    ends_ns = max(both.client.decoded.last_ns, both.server.decoded.last_ns - _ahead_ns(both))
     return ShownCall(
         xid=f"0x{xid:08x}",
         op=op,
@@ -100,7 +100,10 @@ def render_calls(calls: Sequence[ShownCall], width: int) -> Iterator[str]:
         wait = f"no reply until the captures end, {call.waits_ms:,.1f} ms later"
         lines = wrap(f"{call.op}, XID {call.xid}: {wait}", width, 0, 2)
         lines += wrap(f"{call.client} -> {call.server}, {call.transport.upper()}; sent {call.at}", width, 0, 2)
-        rows = [[f"{one.at_ms:,.3f}", one.side, str(one.frame), one.what, one.file] for one in call.packets]
+        rows = [
+            [f"{packet.at_ms:,.3f}", packet.side, str(packet.frame), packet.what, packet.file]
+            for packet in call.packets
+        ]
         lines += ["", *table("rlrll", ["t ms", "side", "frame", "what", "file"], rows, width), ""]
         lines += [f"rpc.xid == {call.xid}", ""]
         for item in call.lines:

@@ -78,7 +78,7 @@ class _Offset(NamedTuple):
     marks_here: int
 
 
-class _Sent(NamedTuple):
+class _SentSizes(NamedTuple):
     """The segments of one direction, in order of capture, in pieces as large as they are in transit."""
 
     t_ns: I64
@@ -110,7 +110,7 @@ def _offset(there: Segments, frames_there: I32, here: Segments, frames_here: I32
     )
 
 
-def _sent(talk: Segments, back: int, more: int, more_acked: int) -> _Sent:
+def _sent(talk: Segments, back: int, more: int, more_acked: int) -> _SentSizes:
     own = talk.take(np.flatnonzero((talk.marks & (BACK | SYN | RST)) == back))
     size = own.size.astype(np.int64)
     usual = size[(size > _LARGE) & (size <= _JUMBO)]
@@ -123,10 +123,10 @@ def _sent(talk: Segments, back: int, more: int, more_acked: int) -> _Sent:
     acked = np.where(own.ack == NULL, NULL, own.ack + more_acked)
     keys = np.stack((own.seq[row] + more + nth * unit, in_transit, acked[row], own.ts_val[row].astype(np.int64)), 1)
     is_stamped = bool(len(own)) and bool((own.ts_val != NULL32).all())
-    return _Sent(own.t_ns[row], keys, _IP_TCP + _STAMPS * is_stamped)
+    return _SentSizes(own.t_ns[row], keys, _IP_TCP + _STAMPS * is_stamped)
 
 
-def _of_way(way: str, sent: _Sent, arrived: _Sent) -> SizeLimit | None:
+def _of_way(way: str, sent: _SentSizes, arrived: _SentSizes) -> SizeLimit | None:
     """The stretch with most losses that size alone explains."""
     positions = sent.keys[sent.keys[:, 1] > 0, 0]
     if np.unique(positions, return_counts=True)[1].max(initial=0) < _TRIES:

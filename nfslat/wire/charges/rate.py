@@ -120,17 +120,21 @@ def bandwidth_claims(
             packet = packet_bytes(tcp.take(tcp_of[group]))
             mine = loads.take(loads_of[group])
             arrivals = Carried(np.zeros(len(mine), dtype=np.int64), mine.begin_ns, mine.bytes, mine.stretch_ns)
-            found = _plateau(arrivals, queues, packet, waits)
-            if found is None and _is_always_late(pair, part, sides, at, net_ns[part][at] - half_trip_ns, half_trip_ns):
+            plateau = _plateau(arrivals, queues, packet, waits)
+            if plateau is None and _is_always_late(
+                pair, part, sides, at, net_ns[part][at] - half_trip_ns, half_trip_ns
+            ):
                 queues = _busy(arrivals)
-                found = _plateau(arrivals, queues, packet, waits)
-            if found is None:
+                plateau = _plateau(arrivals, queues, packet, waits)
+            if plateau is None:
                 queues = _joined(_union(from_ns, arrived), _GAP * loads.stretch_ns)
                 trips = _trips(pair, np.flatnonzero(group_of_conn[ops.conn[row_of]] == group), is_reply=is_reply)
-                found, arrivals = _shared(arrivals, names[group], sides, (queues, packet, trips, at), is_reply=is_reply)
-            if found is None:
+                plateau, arrivals = _shared(
+                    arrivals, names[group], sides, (queues, packet, trips, at), is_reply=is_reply
+                )
+            if plateau is None:
                 continue
-            rate, at_rate, share = found
+            rate, at_rate, share = plateau
             queues = _Queues(queues.begin_ns[at_rate], queues.end_ns[at_rate])
             sharers = _sharers(arrivals, queues)
             plateaus.append(Plateau("reply" if is_reply else "call", *names[group], rate * 1e9, share, sharers))
@@ -254,14 +258,14 @@ def _shared(
     by, to = hosts[:: -1 if is_reply else 1]
     sender, receiver = (sides[name] for name in (("server", "client") if is_reply else ("client", "server")))
     every = came(own, by, to, receiver)
-    if every is not None and (found := _plateau(every, queues, packet)) is not None:
-        return found, every
+    if every is not None and (plateau := _plateau(every, queues, packet)) is not None:
+        return plateau, every
     sent = left(by, to, sender, is_reply=is_reply)
-    if sent is None or (found := _line(sent[0], trips, late, queues)) is None:
+    if sent is None or (plateau := _line(sent[0], trips, late, queues)) is None:
         return None, own
     # That line has nothing of messages that the capture does not show.
     out = trips.out(sent[1])
-    _, at_rate, share = found
+    _, at_rate, share = plateau
     queues = _Queues(queues.begin_ns[at_rate], queues.end_ns[at_rate])
     rate = float(_sums(out, queues).sum()) / max(int((queues.end_ns - queues.begin_ns).sum()), 1)
     return (rate, at_rate, share), out

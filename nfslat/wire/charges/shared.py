@@ -49,8 +49,9 @@ class Carried(NamedTuple):
 
 def came(own: Carried, by: str, to: str, receiver: Decoded) -> Carried | None:
     """All that came to the host `to`, by its capture, with the RPC that came `by` another; None where that is all."""
-    more = [one for one in _streams(receiver, to) if one.way[1][0] == to and not (one.is_rpc and one.way[0][0] == by)]
-    return Carried.joined([own, *(one.carried for one in more)]) if more else None
+    came = [talk for talk in _streams(receiver, to) if talk.way[1][0] == to]
+    more = [talk.carried for talk in came if not (talk.is_rpc and talk.way[0][0] == by)]
+    return Carried.joined([own, *more]) if more else None
 
 
 def left(by: str, to: str, sender: Decoded, *, is_reply: bool) -> tuple[Carried, Carried] | None:
@@ -58,7 +59,7 @@ def left(by: str, to: str, sender: Decoded, *, is_reply: bool) -> tuple[Carried,
     carried, of messages that the capture does not show as well. The RPC to the host `to` has no name. None where it
     sent nothing else."""
     ops = sender.ops
-    ends = [(one.source(way)[0], one.destination(way)[0]) for one in ops.connections for way in (0, 1)]
+    ends = [(conn.source(way)[0], conn.destination(way)[0]) for conn in ops.connections for way in (0, 1)]
     names = dict.fromkeys(["", *(other for source, other in ends if source == by and other != to)])
     number = {name: at for at, name in enumerate(names)} | {to: 0}
     of_way = np.array([number.get(other, -1) if source == by else -1 for source, other in ends], dtype=np.int64)
@@ -67,14 +68,14 @@ def left(by: str, to: str, sender: Decoded, *, is_reply: bool) -> tuple[Carried,
     sent_ns = (ops.t3 if is_reply else ops.t1)[rows]
     parts = [Carried(stream[rows], sent_ns, payload_bytes(ops, rows, is_reply=is_reply), 1, tuple(names))]
     carried = []
-    for one in _streams(sender, by):
-        if one.way[0][0] != by:
+    for talk in _streams(sender, by):
+        if talk.way[0][0] != by:
             continue
-        is_own = one.is_rpc and one.way[1][0] == to
-        carried.append(one.carried._replace(names=("",)) if is_own else one.carried)
-        if not one.is_rpc:
-            half_ns = one.carried.stretch_ns // 2
-            parts.append(one.carried._replace(begin_ns=one.carried.begin_ns + half_ns, stretch_ns=1))
+        is_own = talk.is_rpc and talk.way[1][0] == to
+        carried.append(talk.carried._replace(names=("",)) if is_own else talk.carried)
+        if not talk.is_rpc:
+            half_ns = talk.carried.stretch_ns // 2
+            parts.append(talk.carried._replace(begin_ns=talk.carried.begin_ns + half_ns, stretch_ns=1))
     messages = Carried.joined(parts)
     return (messages, Carried.joined(carried)) if len(messages.names) > 1 else None
 
@@ -95,10 +96,10 @@ class _Stream(NamedTuple):
 def _streams(side: Decoded, host: str) -> Iterator[_Stream]:
     """What a capture has of each stream from or to a host. RPC is named by the other host, all else by both ends."""
     loads, others, ends = side.details.loads, side.details.others, side.ops.connections
-    rpc = {(one.source(way), one.destination(way)) for one in ends for way in (0, 1)}
+    rpc = {(conn.source(way), conn.destination(way)) for conn in ends for way in (0, 1)}
     for number, rows in of_each(loads.conn.astype(np.int64) * 2 + loads.direction):
-        one, direction = ends[number // 2], number % 2
-        way = one.source(direction), one.destination(direction)
+        conn, direction = ends[number // 2], number % 2
+        way = conn.source(direction), conn.destination(direction)
         if host in (way[0][0], way[1][0]):
             name = way[0][0] if way[1][0] == host else way[1][0]
             yield _Stream(way, True, _carried(name, loads.begin_ns[rows], loads.bytes[rows], loads.stretch_ns))
