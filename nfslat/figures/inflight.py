@@ -102,7 +102,7 @@ def server_in_flight(
         unseen_first=load.jobs.unseen_first,
         cannot=threads.cannot or None,
         instead=threads.instead or None,
-        limit_probability=None if threads.fits_best is None else threads.probability,
+        limit_probability=None if threads.fits_best is None else round(threads.probability, 2),
     )
 
 

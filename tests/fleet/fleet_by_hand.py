@@ -386,7 +386,7 @@ _CHOICES = {
     "slots_held": ["nothing", "slots", "likely slots", "workers", "slots or workers", "cannot tell"],
     "schema": [SCHEMA],
 }
-_SHARES = {"waiting_share", "share"}
+_SHARES = {"waiting_share", "share", "limit_probability"}
 _SIGNED = {"total_s", "network_s", "server_s", "queue_s", "mean_ms", "excess_ms", "effect_ms", "excess_s"}
 _SIGNED |= {"network_excess_ms", "server_excess_ms"}
 
