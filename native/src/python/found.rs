@@ -157,7 +157,7 @@ impl Found {
             names: strings(py, pairing.names.iter())?,
             file_handles: strings(py, pairing.files.handles.iter())?,
             load_stretch_ns: contents.load_stretch_ns,
-            streams: PyList::new(py, others.streams.iter().map(|one| stream(one)))?.unbind(),
+            streams: PyList::new(py, others.streams.iter().map(stream))?.unbind(),
             other_stretch_ns: others.stretch_ns,
             dropped: Py::new(py, dropped)?,
             counts: Py::new(py, counts(py, &contents.counts)?)?,
