@@ -119,13 +119,19 @@ def test_a_load_measures_itself_and_leaves_nothing(words: str, calls: set[str], 
     (tmp_path / "data.bin").write_bytes(bytes(2 << 20))
     (tmp_path / "many").mkdir()
     (tmp_path / "many" / "a").touch()
-    command = [sys.executable, "-S", "-E", str(host.HERE / "workload.py"), *words.split(), "seconds=0.3", "think_ms=1"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert set(found["calls"]) == calls
-    assert all(one["count"] > 0 and 0 <= one["mean_ms"] <= one["max_ms"] for one in found["calls"].values())
-    assert "app_ms" not in found  # but with direct I/O a call is no operation
+    command = [sys.executable, "-S", "-E", str(host.HERE / "workload.py"), *words.split(), "think_ms=1"]
+    measured: dict[str, Any] = {"calls": {}}
+    for seconds in (0.3, 3, 30):  # a busy machine comes to some kinds of calls later
+        done = subprocess.run(
+            [*command, f"seconds={seconds}"], cwd=tmp_path, capture_output=True, text=True, timeout=90, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        measured = json.loads(done.stdout)
+        if set(measured["calls"]) == calls:
+            break
+    assert set(measured["calls"]) == calls
+    assert all(kind["count"] > 0 and 0 <= kind["mean_ms"] <= kind["max_ms"] for kind in measured["calls"].values())
+    assert "app_ms" not in measured  # but with direct I/O a call is no operation
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data.bin", "many"]
 
 
