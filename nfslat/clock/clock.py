@@ -115,6 +115,11 @@ class Clock:
         return max(self.segments, key=lambda segment: segment.end_ns - segment.begin_ns)
 
     @property
+    def ahead_at_end_ns(self) -> int:
+        """Theta at the end; about that, where nothing fits."""
+        return self.segments[-1].theta_ns if self.fits else self.rough_ns
+
+    @property
     def worst_error_ns(self) -> int:
         """How far theta may be off at most, over the time that both captures show."""
         ends = [[segment.begin_ns - segment.t_ns, segment.end_ns - segment.t_ns] for segment in self.segments]

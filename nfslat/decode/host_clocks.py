@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nfslat.decode.capture import Source
+from nfslat.decode.merge_tables import others_of
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Details, Others
 from nfslat.model.protocol import NULL
@@ -60,8 +61,7 @@ def _of(hosts: Iterable[str], by_ns: Mapping[str, int]) -> int:
 def _others(others: Others, by_ns: Mapping[str, int]) -> Others:
     """In stretches of the same length, which begin at its multiples."""
     of_stream = np.array([_of((ends.sender, ends.receiver), by_ns) for ends in others.streams], dtype=np.int64)
-    begin_ns = (others.begin_ns - of_stream[others.stream]) // others.stretch_ns * others.stretch_ns
-    return dataclasses.replace(others, begin_ns=begin_ns).take(np.lexsort((others.stream, begin_ns)))
+    return others_of([dataclasses.replace(others, begin_ns=others.begin_ns - of_stream[others.stream])])
 
 
 def _is_instant(name: str) -> bool:

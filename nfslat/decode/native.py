@@ -16,11 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-import numpy as np
-
 from nfslat.confined import refuse_ended
 from nfslat.decode.capture import File, Runs, Source, expand, refuse_empty, refuse_stored, refuse_terminal, spool
 from nfslat.decode.linktypes import link_name
+from nfslat.decode.merge_tables import others_of
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError, ToolError
 from nfslat.kernels.compiled import native as _native
@@ -259,14 +258,8 @@ def refused(source: Source, problem: OSError | ValueError) -> InputError:
 
 def _others(found: _native.Found) -> Others:
     """Streams in an order that is the same whatever was met first."""
-    streams = [Stream(*ends) for ends in found.streams]
-    order = sorted(range(len(streams)), key=streams.__getitem__)
-    rank = np.empty(len(streams), dtype=np.int32)
-    rank[order] = np.arange(len(streams), dtype=np.int32)
-    others = Others(**found.tables.others, streams=(), stretch_ns=found.other_stretch_ns)
-    stream = rank[others.stream]
-    rows = np.lexsort((stream, others.begin_ns))
-    return dataclasses.replace(others, stream=stream, streams=tuple(streams[at] for at in order)).take(rows)
+    streams = tuple(Stream(*ends) for ends in found.streams)
+    return others_of([Others(**found.tables.others, streams=streams, stretch_ns=found.other_stretch_ns)])
 
 
 def decoded(found: _native.Found, **facts: Any) -> Decoded:

@@ -83,9 +83,8 @@ def connecting_of(c: Analysis) -> Connecting:
     client, server = c.client.decoded, c.server.decoded
     there = None
     if c.inferred is None:
-        ahead_ns = c.clock.segments[-1].theta_ns if c.clock.fits else c.clock.rough_ns
         links = c.matching.links.server, c.matching.links.client
-        there = There(server.details.tcp, links, ahead_ns, server.last_ns)
+        there = There(server.details.tcp, links, c.clock.ahead_at_end_ns, server.last_ns)
     tcp = client.details.tcp
     to_server = ways_to_servers(client.ops, tcp, ways_of_calls(client.ops, c.client.forward))
     opened = connecting(tcp, to_server, there, client.last_ns)

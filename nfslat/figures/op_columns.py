@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from nfslat.decompose import PART_NAMES
 from nfslat.evidence.known import Traced
+from nfslat.model.blocks import filled
 from nfslat.model.causes import columns
 from nfslat.model.protocol import NULL, NULL32, op_name, program_name, version_name
 from nfslat.model.tables import I32, I64, WHOLE, Bool, Connection
@@ -439,3 +440,15 @@ COLUMNS = (
     Column("inferred_high_ns", "int64", "ns", "and at most", _inferred("high_ns")),
     Column("inferred_by", TEXT, "", "what that rests on: time stamps, or acknowledgements", _basis),
 )  # fmt: skip
+_MAKERS = {column.name: column.make for column in COLUMNS}
+
+
+def numbers_of(c: Analysis, labels: Labels, paths: Paths | None, name: str) -> I64:
+    """A column of the table of matched ops as numbers, of a text its row; ``NULL`` is null."""
+
+    def make(at: slice) -> I64:
+        cells = _MAKERS[name](Block(c, labels, paths, None, at))
+        values = cells.values.astype(np.int64)
+        return values if cells.null is None else np.where(cells.null, NULL, values)
+
+    return filled(len(c.matched), np.int64, make)

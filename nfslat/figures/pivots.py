@@ -13,7 +13,7 @@ from nfslat.answer.figures import figures_of
 from nfslat.answer.pivots import Pivot, PivotRow
 from nfslat.errors import UsageError
 from nfslat.figures.matched import begins_ns
-from nfslat.figures.op_columns import COLUMNS, Block, Labels, Paths
+from nfslat.figures.op_columns import Labels, Paths, numbers_of
 from nfslat.model.blocks import filled
 from nfslat.model.protocol import DATA_OPS, NFS, NULL
 from nfslat.model.tables import I32, I64, Kind, endpoint
@@ -35,7 +35,6 @@ _SIZE_NAMES = (*(f"{size // _KIB}K" for size in _SIZES[:-1]), "1M", "more", NOT_
 # EXCHANGE_ID, CREATE_SESSION, DESTROY_SESSION, DESTROY_CLIENTID.
 _WITHOUT_SESSION = frozenset((0, 41, 42, 43, 44, 57))
 _NO_SIZE = len(DATA_OPS) * len(_SIZE_NAMES)  # behind the classes: the group of other operations
-_MAKERS = {column.name: column.make for column in COLUMNS}
 _MOST_GROUPS = 8 * MOST_ROWS  # groups of several blocks, of which some 4 KB each
 _OTHERS_KEY = ("",)  # is no key of a group
 Groups = tuple[I32, Sequence[Any]]  # which group each matched op is in, and the key of each
@@ -138,17 +137,6 @@ def _row(row: OpFigures, name: str, lasts_s: float) -> PivotRow:
     )
 
 
-def _column(c: Analysis, labels: Labels, paths: Paths | None, name: str) -> I64:
-    """A column of the table of matched ops as numbers, of a text its row; ``NULL`` is null."""
-
-    def make(at: slice) -> I64:
-        cells = _MAKERS[name](Block(c, labels, paths, None, at))
-        values = cells.values.astype(np.int64)
-        return values if cells.null is None else np.where(cells.null, NULL, values)
-
-    return filled(len(c.matched), np.int64, make)
-
-
 def _by_value(values: I64) -> tuple[I32, list[int]]:
     """A group for each different one of `values`."""
     keys, of_op = np.unique(values, return_inverse=True)
@@ -213,7 +201,7 @@ def _connection_names(keys: Sequence[tuple[str, str]], every: Sequence[Any], _: 
 def _by_file(c: Analysis, paths: Paths | None, _: int) -> Groups:
     """By path and how many others are called so; by handle, where there is no path."""
     labels = Labels(c, paths)
-    path, handle = (_column(c, labels, paths, name) for name in ("path", "fh_crc32"))
+    path, handle = (numbers_of(c, labels, paths, name) for name in ("path", "fh_crc32"))
     names = len(labels.paths)
     # Paths, then handles without one; NULL, where there is neither, stays.
     of_op, values = _by_value(np.where(path != NULL, path, np.where(handle != NULL, handle + names, NULL)))
@@ -229,7 +217,7 @@ def _by_file(c: Analysis, paths: Paths | None, _: int) -> Groups:
 
 
 def _by_uid(c: Analysis, _: Paths | None, __: int) -> Groups:
-    return _by_value(_column(c, Labels(c, None), None, "uid"))
+    return _by_value(numbers_of(c, Labels(c, None), None, "uid"))
 
 
 def _uid_names(keys: Sequence[int], _: Sequence[Any], __: int) -> list[str]:
@@ -247,7 +235,7 @@ def _second_names(keys: Sequence[int], _: Sequence[Any], begin_ns: int) -> list[
 def _by_slot(c: Analysis, _: Paths | None, __: int) -> Groups:
     """By session (NULL: not known) and slot; NULL as a slot is not known, one less none at all."""
     labels = Labels(c, None)
-    session, slot = (_column(c, labels, None, name) for name in ("session", "slot"))
+    session, slot = (numbers_of(c, labels, None, name) for name in ("session", "slot"))
     has_none = np.array([_is_without_session(kind) for kind in c.client.ops.kinds], dtype=np.bool_)
     # Sessions count from 0, an unknown one is -1.
     values = np.where(slot != NULL, (session + 1) << 32 | slot, np.where(has_none[c.kind], NULL - 1, NULL))

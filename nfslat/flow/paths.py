@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from nfslat.figures.op_columns import COLUMNS, Block, Labels
+from nfslat.figures.op_columns import Labels, numbers_of
 from nfslat.figures.op_columns import Paths as Named
-from nfslat.model.blocks import filled
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool
 from nfslat.names.paths import Paths, is_named_by_handle, paths_of
 from nfslat.results import Analysis
 
 _MOST_FILES = 1 << 20  # of which the path is kept, some 200 bytes each
-_HANDLE = next(column.make for column in COLUMNS if column.name == "fh_crc32")
 
 
 class PathsSoFar:
@@ -55,13 +53,6 @@ class PathsSoFar:
     def _handles(c: Analysis, paths: Named) -> tuple[I64, I64]:
         """Matched ops that work on the file of their handle, and these."""
         is_its: Bool = np.array([is_named_by_handle(kind) for kind in c.client.ops.kinds], dtype=np.bool_)
-        labels = Labels(c, paths)
-
-        def make(at: slice) -> I64:
-            cells = _HANDLE(Block(c, labels, paths, None, at))
-            values = cells.values.astype(np.int64)
-            return values if cells.null is None else np.where(cells.null, NULL, values)
-
-        handles = filled(len(c.matched), np.int64, make)
+        handles = numbers_of(c, Labels(c, paths), paths, "fh_crc32")
         rows = np.flatnonzero(is_its[c.kind] & (handles != NULL))
         return rows, handles[rows]

@@ -9,7 +9,7 @@ loads that change and clocks with ticks blur every one of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -103,8 +103,8 @@ class Fit(NamedTuple):
 
 def fit(replay: Replay) -> Fit:
     """The sum of what the marks say."""
-    figures = marks(replay)
-    seen = [mark for mark in MARKS if mark.instead and figures[mark.name] is not None]
+    figures = marks(replay, WEIGHING)
+    seen = [mark for mark in WEIGHING if mark.instead and figures[mark.name] is not None]
     against = min(seen, key=lambda mark: log_odds(mark.name, figures[mark.name]))
     return Fit(probability(figures), against.instead)
 
@@ -114,13 +114,13 @@ def probability(figures: dict[str, float | None]) -> float:
     return float(1 / (1 + np.exp(-INTERCEPT - sum(log_odds(name, figure) for name, figure in figures.items()))))
 
 
-def marks(replay: Replay) -> dict[str, float | None]:
-    """The figure of each mark; None: there is too little to see it."""
+def marks(replay: Replay, some: Sequence[Mark] | None = None) -> dict[str, float | None]:
+    """The figure of each mark, or of `some`; None: there is too little to see it."""
     if len(replay.start_ns) > _MOST_CALLS:
         waits = np.append(0.0, np.cumsum(replay.wait_ns, dtype=np.float64))
         begin = int(np.argmax(waits[_MOST_CALLS:] - waits[:-_MOST_CALLS]))
         replay = replay.part(slice(begin, begin + _MOST_CALLS))
-    return {mark.name: mark.of(replay) for mark in MARKS}
+    return {mark.name: mark.of(replay) for mark in MARKS if some is None or mark in some}
 
 
 def log_odds(name: str, figure: float | None) -> float:
@@ -309,7 +309,7 @@ _IN_GROUPS = (
     "more calls are repeatedly answered at one moment than threads could answer: a journal that commits in groups, a "
     "timer, or a stalled host"
 )
-_SPEED_ODDS = (
+_UNSEEN_WAIT = (
     "calls that need no data would take nearly as long as the others: all wait for something unseen, such as threads "
     "taken by calls that are not captured"
 )
@@ -332,7 +332,7 @@ MARKS = (
     Mark("light calls wait", 1, _light_wait),
     Mark("light calls forced", -1, _light_forced, _BEHIND),
     Mark("light calls overtake", -1, _light_overtake, _BEHIND),
-    Mark("light calls as slow", -1, _light_as_slow, _SPEED_ODDS),
+    Mark("light calls as slow", -1, _light_as_slow, _UNSEEN_WAIT),
     Mark("times grow below T", -1, _grows_below, _SHARED),
     Mark("answers in groups", -1, _answered_together, _IN_GROUPS),
     Mark(
@@ -355,3 +355,5 @@ MARKS = (
     Mark("halves differ", -1, lambda replay: replay.halves),
     Mark("number", -1, lambda replay: float(np.log2(replay.threads))),
 )  # fmt: skip
+# A mark of which every figure says the same need not be looked at.
+WEIGHING = tuple(mark for mark in MARKS if any((*WEIGHTS[mark.name].log_odds, WEIGHTS[mark.name].unseen)))

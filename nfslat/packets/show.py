@@ -28,7 +28,7 @@ from nfslat.names.text import in_charset
 from nfslat.packets.dissect import Line, Message, Wanted, dissect
 from nfslat.packets.model import ShownCall
 from nfslat.packets.timeline import timeline, title
-from nfslat.packets.waiting import render_calls, waiting_calls_of
+from nfslat.packets.waiting import lines_of, waiting_calls_of
 from nfslat.report.text_layout import shorten, wrap
 from nfslat.results import Correlation, Side
 from nfslat.select import REASONS, is_reverse, op_labels
@@ -119,7 +119,7 @@ def render(
         dissected = dissected or Dissected(found, [place(found, row) for row in rows], tools)
         for is_reply in (False, True):
             yield _text(_content(op, is_reply, dissected, width))
-    yield from render_calls(calls, width)
+    yield from map(_text, lines_of(calls, width))
 
 
 def _text(lines: Sequence[str]) -> str:

@@ -37,7 +37,7 @@ def waiting_calls_of(both: Correlation, xid: int, tools: Tools) -> list[ShownCal
     is_open = False
     for name in ("client", "server"):
         side: Side = getattr(both, name)
-        ahead_ns = 0 if name == "client" else _ahead_ns(both)
+        ahead_ns = 0 if name == "client" else both.clock.ahead_at_end_ns
         loose, ops = side.decoded.loose, side.ops
         rows = np.flatnonzero((loose.xid == xid) & (loose.is_reply == 0) & (loose.op == NULL))
         is_open = is_open or State.NO_REPLY in loose.state[rows]
@@ -54,12 +54,6 @@ def waiting_calls_of(both: Correlation, xid: int, tools: Tools) -> list[ShownCal
             key = call, endpoint(*ends.source(way)), endpoint(*ends.destination(way)), ends.transport
             calls[key].append(_Packet(int(ns[row]) - ahead_ns, name, what, int(frame[row])))
     return [_shown(both, xid, key, sorted(packets), tools) for key, packets in calls.items()] if is_open else []
-
-
-def _ahead_ns(both: Correlation) -> int:
-    """By how much the server's clock is ahead at the end."""
-    clock = both.clock
-    return clock.segments[-1].theta_ns if clock.fits and clock.segments else clock.rough_ns
 
 
 def _shown(
@@ -80,7 +74,7 @@ def _shown(
             best = Reassembly.OFF if side.source.snaplen else Reassembly.ANY_ORDER
             shown = dissect(file, {number: {wanted}}, tools, side.decoded.reassembly or best)
             message = None if (number, wanted) not in shown else (packet, shown[number, wanted])
-    ends_ns = max(both.client.decoded.last_ns, both.server.decoded.last_ns - _ahead_ns(both))
+    ends_ns = max(both.client.decoded.last_ns, both.server.decoded.last_ns - both.clock.ahead_at_end_ns)
     return ShownCall(
         xid=f"0x{xid:08x}",
         op=op,
@@ -94,8 +88,8 @@ def _shown(
     )
 
 
-def render_calls(calls: Sequence[ShownCall], width: int) -> Iterator[str]:
-    """Text about each of `calls`, in pieces that end with a newline."""
+def lines_of(calls: Sequence[ShownCall], width: int) -> Iterator[list[str]]:
+    """Lines about each of `calls`."""
     for call in calls:
         wait = f"no reply until the captures end, {call.waits_ms:,.1f} ms later"
         lines = wrap(f"{call.op}, XID {call.xid}: {wait}", width, 0, 2)
@@ -108,4 +102,4 @@ def render_calls(calls: Sequence[ShownCall], width: int) -> Iterator[str]:
         lines += [f"rpc.xid == {call.xid}", ""]
         for item in call.lines:
             lines += wrap(item.text, width, min(2 + 2 * item.depth, width // 2), 4)
-        yield "".join(line + "\n" for line in [*lines, ""]).encode("ascii", "backslashreplace").decode()
+        yield [*lines, ""]

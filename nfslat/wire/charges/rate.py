@@ -341,10 +341,11 @@ class _Trips(NamedTuple):
 
     def out(self, sent: Carried) -> Carried:
         """What went into one queue with these messages, by when it came out."""
-        return sent._replace(begin_ns=np.interp(sent.begin_ns, self.sent_ns, self._in_order).astype(np.int64))
+        return sent._replace(begin_ns=np.interp(sent.begin_ns, self.sent_ns, self.in_order_ns).astype(np.int64))
 
     @property
-    def _in_order(self) -> I64:
+    def in_order_ns(self) -> I64:
+        """When each came at the latest, out of a queue that keeps their order."""
         return np.maximum.accumulate(self.came_ns)
 
 
@@ -361,7 +362,7 @@ def _trips(pair: Pair, rows: I64, *, is_reply: bool) -> _Trips:
 def _line(sent: Carried, trips: _Trips, late: I64, queues: _Queues) -> _Found | None:
     """As `_plateau`, of what left the sender and goes through one queue with these messages."""
     upto = np.cumsum(sent.bytes)[np.searchsorted(sent.begin_ns, trips.sent_ns, "right") - 1].astype(np.int64)
-    came_ns = np.maximum.accumulate(trips.came_ns)
+    came_ns = trips.in_order_ns
     is_late = np.isin(trips.row, late)
     on_time = np.concatenate([[0], np.cumsum(~is_late)])
     largest = float(sent.bytes.max())
