@@ -1,11 +1,9 @@
-"""Runs made by hand: single ops with response times that wander as those in a queue do, and their CSV files."""
+"""Runs made by hand: single ops with response times that wander as those in a queue do, and reports."""
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 from verdicts import blames
@@ -90,35 +88,8 @@ def cut(one: Single, at: slice) -> Single:
 
 
 def run(one: Single, name: str = "by hand") -> Run:
-    """As if read from a CSV file."""
-    return Run(name, "csv", None, one)
-
-
-def write_csv(one: Single, path: Path) -> str:
-    """The columns that `nfslat diff` reads, as ``--csv`` names them; returns the file's name."""
-    header = [
-        "xid",
-        "program",
-        "op",
-        "size_bytes",
-        "client_t0_ns",
-        "client_t3_ns",
-        "call_send_ns",
-        "server_ns",
-        "reply_send_ns",
-    ]
-    with path.open("w", newline="") as out:
-        rows = csv.writer(out)
-        rows.writerow(header)
-        for at in range(len(one)):
-            begin, parts = (
-                int(one.begin_ns[at]),
-                [int(one.parts[name][at]) for name in ("call_send", "server", "reply_send")],
-            )
-            size = int(one.size_bytes[at])
-            end = begin + int(one.client_ns[at])
-            rows.writerow(["0x1", "NFS", one.ops[one.op[at]], "" if size < 0 else size, begin, end, *parts])
-    return str(path)
+    """As if read from two captures, whose report has no findings."""
+    return Run(name, "captures", reported(float(one.client_ns.mean()) / MS, count=len(one)), one)
 
 
 def reported(

@@ -17,10 +17,10 @@ DESCRIPTION = """\
 Compare two runs of a load, before and after a change: say whether B is slower
 or faster than A, or that nothing shows it, how certain that is, which part of
 the way and which cause moved, and whether it is the load that changed.
-A run is a report (nfslat ... --json), a CSV file (nfslat ... --csv), a capture
-of one host, or a folder with server.* and client.*, or one of them; or a pair of
-captures with --before and --after. Reports hold no single operations: the
-comparison is coarser. What one capture infers has its error in all intervals.
+A run is a report (nfslat ... --json), a capture of one host, or a folder with
+server.* and client.*, or one of them; or a pair of captures with --before and
+--after. Reports hold no single operations: the comparison is coarser. What one
+capture infers has its error in all intervals.
 With --transport, or a report of nfslat transport, any TCP is compared: turns, round
 trips, delayed ACKs, loss, windows, rates, sizes."""
 
@@ -29,7 +29,7 @@ examples:
   nfslat diff before.json after.json
   nfslat diff monday/ tuesday/ --json diff.json
   nfslat diff --before s1.pcap c1.pcap --after s2.pcap c2.pcap --op READ
-  nfslat diff before.csv --after s2.pcap c2.pcap
+  nfslat diff before.json --after s2.pcap c2.pcap
   nfslat diff monday-client.pcap tuesday-client.pcap
   nfslat diff --before server.pcap client.pcap --split 60s
   nfslat diff --transport good.pcap bad.pcap --port 1521
@@ -41,9 +41,7 @@ exit status: 0 done, 1 a --check is crossed or cannot be decided, 2 usage,
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What `nfslat diff` takes; the filters are for captures."""
-    parser.add_argument(
-        "runs", metavar="RUN", nargs="*", help="A, then B: a report, a CSV file, a capture, or a folder"
-    )
+    parser.add_argument("runs", metavar="RUN", nargs="*", help="A, then B: a report, a capture, or a folder")
     pair = ("SERVER", "CLIENT")
     parser.add_argument("--before", nargs=2, metavar=pair, help="captures of A")
     parser.add_argument("--after", nargs=2, metavar=pair, help="captures of B")
@@ -170,7 +168,7 @@ def _runs(options: argparse.Namespace, filters: Filters) -> tuple[Run, Run]:
     wanted = 2 - bool(options.before) - bool(options.after)
     if len(names) != wanted:
         raise UsageError(
-            f"diff compares two runs, {len(names) + 2 - wanted} given: reports, CSV files, captures, folders, or "
+            f"diff compares two runs, {len(names) + 2 - wanted} given: reports, captures, folders, or "
             "--before SERVER CLIENT and --after SERVER CLIENT"
         )
     runs = [

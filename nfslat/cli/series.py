@@ -22,7 +22,7 @@ from which load on the latency of the application grows away from that of the
 storage, and which limit makes it; or that nothing shows it, or that these runs
 cannot tell, and what to measure. Runs without loads (days, kernels) are each
 compared with the one before.
-A run is what nfslat diff takes: a report, a CSV file, a capture, or a folder."""
+A run is what nfslat diff takes: a report, a capture, or a folder."""
 
 EXAMPLES = """\
 examples:

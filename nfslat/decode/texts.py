@@ -12,7 +12,7 @@ _PRINTED = "what tcpdump or tshark printed, not the packets; write these with tc
 # What it begins with, and what that is.
 _KNOWN = (
     (r'\s*\{\s*"schema": "nfslat\.', "an answer of nfslat (--json), not a capture; nfslat diff compares two reports"),
-    ("xid,program,version,op,", "ops that nfslat wrote (--csv), not a capture; nfslat diff compares two such files"),
+    ("xid,program,version,op,", "ops that nfslat wrote (--csv), not a capture; nfslat diff compares reports (--json)"),
     (
         "# nfslat snapshot ",
         "a snapshot, not a capture; give it with --server-snapshot or --client-snapshot, or to nfslat tune",

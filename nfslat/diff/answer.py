@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nfslat import __version__
-from nfslat.diff import checks, coarse, compare, judge, model, notes, reports, split, verdict
+from nfslat.diff import checks, judge, model, notes, reports, split, verdict
 from nfslat.diff.runs import Run
 
 
 def answer(a: Run, b: Run, thresholds: Sequence[checks.Threshold] = ()) -> model.Diff:
     """What is to be said of two runs; `thresholds` are of `checks.parse_check`."""
-    if a.single is not None and b.single is not None:
-        method, found = "slices", compare.compare(a.single, b.single)
-    else:
-        method, found = "summaries", coarse.compare(a, b)
-    both = (a.report, b.report) if a.report is not None and b.report is not None else None
-    findings = reports.findings(*both) if both else []
-    said = verdict.verdict(found, findings, method)
+    found, findings, method, said = verdict.between(a, b)
     untold = said.change == "unknown" and method == "slices" and judge.held_back(found.mix.same_mix) is None
     level = untold or said.change in ("slower", "faster", "mixed")
     said, shifts = split.with_shifts(said, a, b)
@@ -34,17 +28,17 @@ def answer(a: Run, b: Run, thresholds: Sequence[checks.Threshold] = ()) -> model
         layers=found.layers,
         parts=found.parts,
         causes=found.causes,
-        events=[*shifts, *(reports.events(*both, findings, level=level) if both else [])],
+        events=[*shifts, *reports.events(a.report, b.report, findings, level=level)],
         findings=findings,
-        settings=reports.settings(*both) if both else [],
-        transport=reports.transport(*both) if both else [],
-        stack=reports.stack(*both) if both else [],
+        settings=reports.settings(a.report, b.report),
+        transport=reports.transport(a.report, b.report),
+        stack=reports.stack(a.report, b.report),
         checks=checks.decide(thresholds, a, b),
         notes=notes.notes(a, b, found, method),
     )
 
 
 def _info(run: Run, mean_ms: float) -> model.RunInfo:
-    ops = sum(one.count for one in run.figures)
-    said = None if run.report is None or run.report.verdict is None else run.report.verdict.text
-    return model.RunInfo(run.name, run.kind, ops, mean_ms, said)
+    said = run.report.verdict
+    ops = int(run.summaries.count.sum())
+    return model.RunInfo(run.name, run.kind, ops, mean_ms, None if said is None else said.text)

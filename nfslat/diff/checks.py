@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from nfslat.diff import judge
-from nfslat.diff.coarse import compare as compare_summaries
-from nfslat.diff.kinds import kinds
+from nfslat.diff.compare import Pair
 from nfslat.diff.model import Change, Check
-from nfslat.diff.runs import Run, Single
-from nfslat.diff.statistics import SLICES, Estimate, Sample, mean_difference, percentile_difference
+from nfslat.diff.runs import Run, comparable
 from nfslat.errors import UsageError
-from nfslat.model.tables import I64
 from nfslat.select import parse_ops
 
 _FORM = re.compile(
@@ -79,79 +72,16 @@ def _decide(one: Threshold, a: Run, b: Run) -> Check:
 
 def _figure(one: Threshold, a: Run, b: Run) -> tuple[Change, str] | str:
     """The change and why it says nothing, if so; a text where there is no figure."""
-    if a.single is not None and b.single is not None:
-        return _of_single(one, a.single, b.single)
-    return _of_figures(one, a, b)
-
-
-def _of_single(one: Threshold, a: Single, b: Single) -> tuple[Change, str] | str:
-    found = kinds(a, b)
-    names = [kind for kind, (op, _) in enumerate(found.names) if one.op in (None, op)]
-    counts = found.counts
-    both = [kind for kind in names if counts[0][kind] and counts[1][kind]]
-    if not both:
-        return _nothing(one)
-    columns = [_column(side, one.side) for side in (a, b)]
+    pair = Pair(*comparable(a, b))
+    # Of a report with several versions of NFS operations are "READ v3".
+    at = [kind for kind in pair.kinds.both if one.op in (None, pair.kinds.names[kind][0].split(" ")[0])]
+    if not at:
+        return f"no {one.op or 'operation'} in both runs"
     if one.figure == "mean":
         # At the same mix: a load with more of the slow ops is not a slower system.
-        samples = [
-            [run.sample(column, found.rows(side, kind)) for kind in both]
-            for side, run, column in (("a", a, columns[0]), ("b", b, columns[1]))
-        ]
-        shares = [counts[0][kind] / len(a) + counts[1][kind] / len(b) for kind in both]
-        weights = [share / sum(shares) for share in shares]
-        values = [math.fsum(w * s.mean for w, s in zip(weights, side, strict=True)) for side in samples]
-        estimate: Estimate | None = mean_difference(samples[0], samples[1], weights)
-        enough = all(_pooled(side).enough for side in samples)
-    else:
-        share = _SHARE[one.figure]
-        pooled = [
-            run.sample(column, np.flatnonzero(np.isin(getattr(found, side), both)))
-            for side, run, column in (("a", a, columns[0]), ("b", b, columns[1]))
-        ]
-        values = [sample.percentile(share) for sample in pooled]
-        estimate = percentile_difference(pooled[0], pooled[1], share)
-        enough = all(sample.enough for sample in pooled) and estimate is not None
-    change = judge.change(values[0], values[1], estimate)
-    return change, "" if enough else "too few ops"
-
-
-def _pooled(samples: Sequence[Sample]) -> Sample:
-    return Sample(np.concatenate([s.values for s in samples]), np.concatenate([s.slices for s in samples]))
-
-
-def _column(run: Single, side: str) -> I64:
-    server = run.parts["server"]
-    return {"client": run.client_ns, "server": server, "network": run.client_ns - server}[side]
-
-
-def _of_figures(one: Threshold, a: Run, b: Run) -> tuple[Change, str] | str:
-    compared = compare_summaries(a, b)
-    if one.op is None and one.figure == "mean":
-        if compared.mix.same_mix is None:
-            return _nothing(one)
-        if one.side == "client":
-            change: Change | None = compared.mix.same_mix
-        else:
-            return f"a report has the {one.side}'s time by operation only: --check OP.{one.text}"
-        return (change, "" if change.low is not None else "too few ops") if change is not None else _nothing(one)
-    if one.op is None:
+        change = pair.change(one.side, at)
+        return change, "too few ops" if change.low is None else ""
+    found = pair.percentile(one.side, at, _SHARE[one.figure])
+    if found is None:
         return f"a report has percentiles by operation only: --check OP.{one.text}"
-    row = next((row for row in compared.rows if row.op.split(" ")[0] == one.op and row.mean is not None), None)
-    if row is None:
-        return _nothing(one)
-    if one.figure == "mean":
-        change = {"client": row.mean, "server": row.server, "network": row.network}[one.side]
-        return (change, "" if change.low is not None else "too few ops") if change is not None else _nothing(one)
-    summaries = [
-        getattr(getattr(next(figure for figure in run.figures if figure.op == row.op), one.side), one.figure)
-        for run in (a, b)
-    ]
-    needed = SLICES / (1 - _SHARE[one.figure])
-    few = min(row.count_a, row.count_b) < needed
-    change = judge.change(summaries[0], summaries[1], None)
-    return change, "too few ops" if few else ""
-
-
-def _nothing(one: Threshold) -> str:
-    return f"no {one.op or 'operation'} in both runs"
+    return found[0], "" if found[1] else "too few ops"

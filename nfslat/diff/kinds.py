@@ -1,31 +1,26 @@
-"""Two tables of single ops -> the kinds of work in them: the same operation, of the same size class."""
+"""Ops of two runs -> the kinds of work in them: the same operation, of the same size class."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
-from nfslat.diff.runs import Single
+from nfslat.diff.runs import Ops
 from nfslat.model.protocol import DATA_OPS
-from nfslat.model.tables import I64
+from nfslat.model.tables import F64, I64
 
 _UNSIZED = -1
 
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """Kinds of both runs, and the kind of each op: rows of `names`, which are (operation, log2 of the class or -1)."""
+    """Kinds of both runs, most frequent first: (operation, log2 of the class or -1)."""
 
     names: list[tuple[str, int]]
-    a: I64
-    b: I64
-
-    def rows(self, side: str, kind: int) -> I64:
-        """Rows of the ops of a kind; `side` is "a" or "b"."""
-        return np.flatnonzero(getattr(self, side) == kind)
+    of: tuple[I64, I64]  # the kind of each row of A and of B
+    counts: tuple[I64, I64]  # ops of each kind
 
     @property
     def labels(self) -> list[str]:
@@ -33,35 +28,46 @@ class Kinds:
         return [" ".join(filter(None, (op, size_label(bits)))) for op, bits in self.names]
 
     @property
-    def counts(self) -> tuple[list[int], list[int]]:
-        """Ops of each kind, in A and in B."""
-        most = len(self.names)
-        return np.bincount(self.a, minlength=most).tolist(), np.bincount(self.b, minlength=most).tolist()
+    def both(self) -> list[int]:
+        """Kinds of which both runs have ops."""
+        return np.flatnonzero(np.minimum(*self.counts)).tolist()
+
+    @property
+    def shares(self) -> tuple[F64, F64]:
+        """Of the ops of each run."""
+        a, b = (counts / counts.sum() for counts in self.counts)
+        return a, b
+
+    def weights(self, kinds: Sequence[int]) -> F64:
+        """Mean share of some kinds; they sum to 1."""
+        a, b = self.shares
+        shares = (a + b)[list(kinds)]
+        return np.asarray(shares / shares.sum())
 
 
-def kinds(a: Single, b: Single) -> Kinds:
-    """Most frequent first. Sizes of an operation are compared where both runs show those of most of its ops."""
+def kinds(a: Ops, b: Ops) -> Kinds:
+    """Sizes of an operation are compared where both runs show those of most of its ops."""
     sized = {op for op in DATA_OPS if all(_shows_sizes(one, op) for one in (a, b))}
-    of_a, of_b = _names(a, sized), _names(b, sized)
-    names = dict.fromkeys((*of_a[0], *of_b[0]), 0)
-    for known, rows in (of_a, of_b):
-        for name, count in zip(known, np.bincount(rows, minlength=len(known)).tolist(), strict=True):
-            names[name] += count
-    ordered = sorted(names, key=lambda name: (-names[name], name))
-    place = {name: number for number, name in enumerate(ordered)}
-    of = [np.array([place[name] for name in known], dtype=np.int64)[rows] for known, rows in (of_a, of_b)]
-    return Kinds(ordered, of[0], of[1])
+    named = [_names(one, sized) for one in (a, b)]
+    known = sorted({*named[0][0], *named[1][0]})
+    of, counts = [], []
+    for (names, rows), one in zip(named, (a, b), strict=True):
+        of.append(np.array([known.index(name) for name in names], dtype=np.int64)[rows])
+        counts.append(np.bincount(of[-1], one.count, len(known)).astype(np.int64))
+    order = np.argsort(-sum(counts), kind="stable")
+    place = np.argsort(order)
+    return Kinds([known[kind] for kind in order], (place[of[0]], place[of[1]]), (counts[0][order], counts[1][order]))
 
 
-def _shows_sizes(one: Single, op: str) -> bool:
+def _shows_sizes(one: Ops, op: str) -> bool:
     if op not in one.ops:
         return True
     sizes = one.size_bytes[one.op == one.ops.index(op)]
     return 2 * int(np.count_nonzero(sizes >= 0)) >= len(sizes)
 
 
-def _names(one: Single, sized: set[str]) -> tuple[list[tuple[str, int]], I64]:
-    """Kinds of one run, and which each op has."""
+def _names(one: Ops, sized: set[str]) -> tuple[list[tuple[str, int]], I64]:
+    """Kinds of one run, and which each row has."""
     has_size = np.array([name in sized for name in one.ops], dtype=np.bool_)
     # The exponent of a float is the number of bits of the integer in it: 8192 - 1 has 13, so the class ends at 2^13.
     bits = np.frexp(np.maximum(one.size_bytes - 1, 0).astype(np.float64))[1]
@@ -78,25 +84,3 @@ def size_label(bits: int) -> str | None:
         if bits >= power:
             return f"{1 << (bits - power)} {unit}"
     return f"{1 << bits} B"
-
-
-def decompose(
-    counts_a: Sequence[int], sums_a: Sequence[int | Fraction], counts_b: Sequence[int], sums_b: Sequence[int | Fraction]
-) -> tuple[Fraction, Fraction]:
-    """Difference of the means of all ops, B less A, as (within kinds, by other shares of the kinds); exact.
-
-    Of a kind in both runs the change of its mean counts with the mean of its two shares, and the change of its share
-    with the mean of its two means (Kitagawa, JASA 50, 1955); a kind in one run only is all share. Raises
-    ``ZeroDivisionError`` for a run without ops.
-    """
-    all_a, all_b = sum(counts_a), sum(counts_b)
-    within = mix = Fraction(0)
-    for n, s, m, t in zip(counts_a, sums_a, counts_b, sums_b, strict=True):
-        share_a, share_b = Fraction(n, all_a), Fraction(m, all_b)
-        if n and m:
-            mean_a, mean_b = Fraction(s, n), Fraction(t, m)
-            within += (mean_b - mean_a) * (share_a + share_b) / 2
-            mix += (share_b - share_a) * (mean_a + mean_b) / 2
-        else:
-            mix += Fraction(t, all_b) - Fraction(s, all_a)
-    return within, mix

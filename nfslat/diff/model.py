@@ -131,7 +131,7 @@ class RunInfo:
     """Where the figures of a run come from."""
 
     name: str
-    kind: Annotated[str, Must(enum=["captures", "csv", "report"])]
+    kind: Annotated[str, Must(enum=["captures", "report"])]
     ops: int
     mean_ms: float
     verdict: str | None  # of its report

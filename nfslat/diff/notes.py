@@ -17,7 +17,7 @@ _SLICES = (
 )
 _SUMMARIES = (
     f"A report holds no single ops: sizes are not compared, and intervals are as wide as if no more than {SLICES} "
-    "ops of each run were independent. Percentiles and parts have none. Captures or --csv files say more."
+    "ops of each run were independent. Percentiles and parts have none. Captures say more."
 )
 
 
@@ -38,8 +38,5 @@ def notes(a: Run, b: Run, found: Compared, method: str) -> list[str]:
                 f"{name} is a capture of the {other} alone: the {host}'s times are inferred, means to within "
                 f"{error_ms:.3g} ms, by which intervals of what rests on them are wider."
             )
-        if run.kind == "csv":
-            said.append(f"{name} is a CSV file, which holds no findings.")
-        elif run.report is not None:
-            said += reports.notes(name, run.report)
+        said += reports.notes(name, run.report)
     return said

@@ -1,38 +1,33 @@
-"""One run of a load, as far as its captures, its CSV file or its report tell: `Run`, its single ops and its figures."""
+"""One run of a load: `Run`; and what is compared of it: its single ops, or the operations of its report."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from nfslat.answer.figures import Summary
-from nfslat.answer.model import MatchedRow, Report
+from nfslat.answer.model import Report
 from nfslat.clock.one_way import mean_error_ns
-from nfslat.diff.statistics import SLICES, Sample
+from nfslat.diff.statistics import SLICES, Means, Sample, summary_error
 from nfslat.figures.op_columns import CHARGED
-from nfslat.model.blocks import rank
 from nfslat.model.causes import FROM_OUTSIDE, Cause, code
 from nfslat.model.protocol import NULL, NULL32
-from nfslat.model.tables import I64, Bool
-from nfslat.model.units import to_ms
+from nfslat.model.tables import F64, I64
+from nfslat.model.units import NS_PER_MS, NS_PER_S, to_ms
 from nfslat.results import Analysis
 from nfslat.select import op_labels
 from nfslat.wire.charges.places import place
 
-LAYERS = ("client", "network", "server")
-# Whose the parts of the response time are, as in the verdict of a report: what is not the server's response time is the
-# network's, and of that what TCP, or a host that stood still, made of it is theirs.
-_LAYER_OF = {"server": "server", "queue": "server", "in_thread": "server", "server_paused": "server",
-             "client_paused": "client"}  # fmt: skip
-# Of the causes those that no part but the server's and the network's own has a claim to.
-_NOT_OUTSIDE = ("held", "sender", "distance")
+Ns = npt.NDArray[Any]  # of single ops whole, of a report's means not
 
-
-# Of `Single.moved`: the part in which each lies, and of which causes it is.
+# Of `Ops.moved`: the part in which each lies, and of which causes it is.
 _MOVED: dict[str, tuple[str, frozenset[Cause]]] = {
     "tcp_waits": ("server", FROM_OUTSIDE),
     "call_paused": ("call_net", frozenset({Cause.HOST_PAUSE})),
@@ -41,31 +36,33 @@ _MOVED: dict[str, tuple[str, frozenset[Cause]]] = {
 }
 
 
-def layer_of(part: str) -> str:
-    """client, network or server."""
-    return _LAYER_OF.get(part, "network")
-
-
-@dataclass(frozen=True, eq=False)
-class Single:
-    """Ops of a run in the order of their calls, a row each; ns. `parts` sum to `client_ns`, row by row."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Rows:
+    """What is compared of a run, ns."""
 
     ops: tuple[str, ...]  # names
     op: I64  # row of `ops`
-    size_bytes: I64  # asked for, or written; NULL where that was not captured
-    begin_ns: I64  # of the call, on the client's clock
-    client_ns: I64
-    parts: dict[str, I64]  # call_send, network, server, reply_send
-    queue_ns: I64 | None = None  # of server: the wait for a thread, NULL where unknown; None: nothing is known of it
-    of_network: dict[str, I64] = field(default_factory=dict)  # parts of it: call_net, reply_net
-    causes: dict[str, I64] = field(default_factory=dict)  # what TCP and the path made of client_ns, as in `CHARGED`
+    size_bytes: I64  # asked for, or written; NULL where that is not known
+    parts: dict[str, Ns]  # of the response time at the client: call_send, network, server, reply_send
+    count: I64 | None = None  # ops of each row; None: one
+    queue_ns: Ns | None = None  # of server: the wait for a thread, NULL where unknown; None: nothing is known of it
+    of_network: dict[str, Ns] = field(default_factory=dict)  # parts of it: call_net, reply_net
+    causes: dict[str, Ns] = field(default_factory=dict)  # what TCP and the path made of client_ns, as in `CHARGED`
     # What of a part is another layer's: tcp_waits and server_paused of server, call_paused of call_net, reply_paused of
     # reply_net. Empty: not known.
-    moved: dict[str, I64] = field(default_factory=dict)
+    moved: dict[str, Ns] = field(default_factory=dict)
     one_way_error_ns: float = 0.0  # of call_net and reply_net, which is no chance
     # Of one capture: the host whose times are inferred ("server" or "client"), and how far a mean of them may be off.
     inferred: str = ""
     inferred_error_ns: float = 0.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Single(Rows):
+    """Single ops in the order of their calls; `parts` sum to `client_ns`, row by row."""
+
+    begin_ns: I64  # of the call, on the client's clock
+    client_ns: I64
 
     def __len__(self) -> int:
         """Ops."""
@@ -88,40 +85,82 @@ class Single:
         """Time with any op in flight, from each call to the next one; of the last one to the end."""
         until = np.maximum.accumulate(self.begin_ns + np.maximum(self.client_ns, 0))
         until[:-1] = np.minimum(until[:-1], self.begin_ns[1:])
-        return until - self.begin_ns
+        return np.asarray(until - self.begin_ns)
 
-    def sample(self, values: I64, rows: Bool | I64 | slice) -> Sample:
-        """Of some rows, in ms."""
-        return Sample.of(to_ms(values[rows]), self.slices[rows])
+    @property
+    def load(self) -> tuple[Means, Means]:
+        """Busy time from one call to the next, ns, and calls in flight."""
+        alike = np.zeros(len(self), dtype=np.int64)
+        return self.means(self.busy_ns, alike, 1), self.means(self.in_flight, alike, 1)
+
+    @property
+    def waits_ns(self) -> I64 | None:
+        """For a thread; 0 where that is not known."""
+        return None if self.queue_ns is None else np.where(self.queue_ns == NULL, 0, self.queue_ns)
+
+    def time_ns(self, side: str) -> I64:
+        """Client, server, or network: what is not the server's."""
+        server = self.parts["server"]
+        return {"client": self.client_ns, "server": server, "network": self.client_ns - server}[side]
+
+    def means(self, values: Ns, kind: I64, kinds: int) -> Means:
+        """By the kind of each row."""
+        return Means.of(values, self.slices, kind, kinds)
+
+    def means_ms(self, side: str, kind: I64, kinds: int) -> Means:
+        """The same of `time_ns`."""
+        return self.means(self.time_ns(side), kind, kinds).in_units(NS_PER_MS)
+
+    def sample_ms(self, side: str, rows: I64) -> Sample:
+        """Of some rows."""
+        return Sample.of(to_ms(self.time_ns(side)[rows]), self.slices[rows])
 
 
-def moved_in(one: Single, *, exact: bool) -> dict[str, I64]:
-    """`Single.moved`, or at least so much of it: a CSV file has causes, and not in which part each of them lies.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Summaries(Rows):
+    """Operations of a report, most frequent first; times are means."""
 
-    What TCP made of an op beyond all of its time outside of the server's part must lie in that, for no two charges
-    overlap and none is longer than its part.
-    """
-    if exact:
-        return dict(one.moved)
-    if not one.causes:
-        return {}
-    nothing = np.zeros(len(one), dtype=np.int64)
-    from_outside = sum((ns for name, ns in one.causes.items() if name not in _NOT_OUTSIDE), nothing)
-    elsewhere = one.client_ns - one.parts["server"] - one.causes.get("distance", nothing)
-    least = np.clip(from_outside - np.maximum(elsewhere, 0), 0, np.maximum(one.parts["server"], 0))
-    return {"tcp_waits": least}
+    count: I64
+    of_side: dict[str, list[Summary]]  # client, server, network: of each row
+    load: tuple[Means, Means] | None
+    all_moved: dict[str, float]  # `moved`, of which only the means over all ops are known
+
+    @property
+    def waits_ns(self) -> Ns | None:
+        """For a thread; None where that is not known of each row."""
+        return None if self.queue_ns is None or (self.queue_ns == NULL).any() else self.queue_ns
+
+    def means(self, values: Ns, kind: I64, kinds: int, error: F64 | None = None) -> Means:
+        """By the kind of each row; without a standard error of each nothing is known of how they vary."""
+        counts = np.bincount(kind, self.count, kinds).astype(np.float64)
+
+        def mean(of: Ns) -> F64:
+            return np.asarray(np.bincount(kind, of * self.count, kinds) / np.maximum(counts, 1))
+
+        return Means.about(mean(values), counts, None if error is None else mean(error))
+
+    def means_ms(self, side: str, kind: I64, kinds: int) -> Means:
+        """The same of a side's response time."""
+        values, errors = (np.array([of(one) for one in self.of_side[side]]) for of in (_mean, summary_error))
+        return self.means(values, kind, kinds, errors)
+
+    def take(self, rows: I64, *, all_moved: bool) -> Summaries:
+        """Some operations; `all_moved`: each with what was moved on an average."""
+        moved = {name: np.full(len(rows), ns) for name, ns in self.all_moved.items()} if all_moved else {}
+        return dataclasses.replace(
+            self,
+            parts={name: ns[rows] for name, ns in self.parts.items()},
+            queue_ns=None if self.queue_ns is None else self.queue_ns[rows],
+            moved=moved,
+            count=self.count[rows],
+        )
 
 
-@dataclass(frozen=True)
-class Figures:
-    """Of one operation of a run, ms, as a report has them."""
+Ops = Single | Summaries
 
-    op: str
-    count: int
-    client: Summary
-    server: Summary
-    network: Summary
-    parts: dict[str, float | None]  # means: call_send, network, server, reply_send, queue
+
+def _mean(of: Summary) -> float:
+    return of.mean
 
 
 @dataclass(frozen=True)
@@ -140,41 +179,86 @@ class Run:
     """`single` is None where nothing but a report is known."""
 
     name: str
-    kind: str  # captures, csv, report
-    report: Report | None
+    kind: str  # captures, report
+    report: Report
     single: Single | None
     shifts: Sequence[Shift] = ()  # within it, or where it was split
-
-    @cached_property
-    def figures(self) -> list[Figures]:
-        """By operation, most frequent first; versions of NFS together."""
-        return _of_report(self.report) if self.report is not None else _of_single(self.single)
 
     @property
     def inferred(self) -> tuple[str, float]:
         """Of one capture: the host whose times are inferred, and how far their mean may be off, ms; else "" and 0."""
-        if self.single is not None:
-            return self.single.inferred, self.single.inferred_error_ns / 1e6
-        found = None if self.report is None else self.report.inferred
+        found = self.report.inferred
         return ("", 0.0) if found is None else (found.side, found.mean_error_ms)
 
+    @property
+    def ops_per_s(self) -> float | None:
+        """Of the busy time."""
+        if self.single is not None:
+            return len(self.single) * NS_PER_S / max(int(self.single.busy_ns.sum()), 1)
+        client = None if self.report.inflight is None else self.report.inflight.client
+        return None if client is None else math.fsum(one.share * one.ops_per_s for one in client.levels)
+
+    @property
+    def in_flight(self) -> float | None:
+        """At the client, mean over the busy time."""
+        if self.single is not None:
+            return float(self.single.client_ns.sum()) / max(int(self.single.busy_ns.sum()), 1)
+        return None if self.report.inflight is None else self.report.inflight.client.mean
+
     @cached_property
-    def moved_ms(self) -> dict[str, float] | None:
-        """`Single.moved`, means over all ops; None where it is not known."""
-        if self.report is not None:
-            rows = self.report.charges  # other engines, and earlier versions, have none
-            return (
-                None
-                if rows is None
-                else {
-                    name: math.fsum(row.mean_ms for row in rows if row.part == part and row.cause in causes)
-                    for name, (part, causes) in _MOVED.items()
-                }
-            )
-        if self.single is None:
-            return None
-        found = moved_in(self.single, exact=bool(self.single.moved))
-        return {name: float(to_ms(found[name].mean())) if name in found else 0.0 for name in _MOVED} if found else None
+    def summaries(self) -> Summaries:
+        """What the report says."""
+        rows = sorted(self.report.matched.by_op if self.report.matched else [], key=lambda row: -row.count)
+        named = [row.op for row in rows]
+        host, error_ms = self.inferred
+        rate, level = self.ops_per_s, self.in_flight
+        load = None
+        if rate is not None and level is not None:
+            every = np.array([float(sum(row.count for row in rows))])
+            gap, flying = (np.array([value]) for value in (NS_PER_S / rate if rate else 0.0, level))
+            load = Means.about(gap, every, None), Means.about(flying, every, None)
+
+        def ns(ms: Iterable[float | None]) -> F64:
+            return np.array([NULL if one is None else one * NS_PER_MS for one in ms], dtype=np.float64)
+
+        parts = [row.parts_ms for row in rows]
+        return Summaries(
+            # One op under two versions of NFS has no common percentiles.
+            ops=tuple(row.op if named.count(row.op) == 1 else f"{row.op} v{row.version}" for row in rows),
+            op=np.arange(len(rows)),
+            size_bytes=np.full(len(rows), NULL),
+            parts={
+                "call_send": ns(one.call_send for one in parts),
+                "network": ns(one.net_both for one in parts),
+                "server": ns(one.server for one in parts),
+                "reply_send": ns(one.reply_send for one in parts),
+            },
+            count=np.array([row.count for row in rows], dtype=np.int64),
+            queue_ns=ns(row.queue_ms for row in rows),
+            inferred=host,
+            inferred_error_ns=error_ms * NS_PER_MS,
+            of_side={
+                "client": [row.client_ms for row in rows],
+                "server": [row.server_ms for row in rows],
+                "network": [row.network_ms for row in rows],
+            },
+            load=load,
+            all_moved={}
+            if self.report.charges is None  # other engines, and earlier versions, have none
+            else {
+                name: math.fsum(
+                    row.mean_ms * NS_PER_MS for row in self.report.charges if row.part == part and row.cause in causes
+                )
+                for name, (part, causes) in _MOVED.items()
+            },
+        )
+
+
+def comparable(a: Run, b: Run) -> tuple[Ops, Ops]:
+    """Single ops where both have some."""
+    if a.single is not None and b.single is not None:
+        return a.single, b.single
+    return a.summaries, b.summaries
 
 
 def single_ops(c: Analysis) -> Single:
@@ -186,9 +270,7 @@ def single_ops(c: Analysis) -> Single:
     network = call_net + reply_net
     names = sorted(set(op_labels(client.kinds)))
     of_kind = np.array([names.index(label) for label in op_labels(client.kinds)], dtype=np.int64)
-    of_network = {"call_net": call_net, "reply_net": reply_net} if c.clock.fits else {}
     charges = c.charges
-    causes = {} if charges is None else {name: charges.ns_of(of, slice(None))[order] for name, of in CHARGED.items()}
     threads = c.inflight.load
     size = client.size[rows[order]].astype(np.int64)
     return Single(
@@ -199,8 +281,8 @@ def single_ops(c: Analysis) -> Single:
         client_ns=send + network + server + reply_send,
         parts={"call_send": send, "network": network, "server": server, "reply_send": reply_send},
         queue_ns=None if threads.threads.cannot else threads.queue_ns[c.matched.server][order],
-        of_network=of_network,
-        causes=causes,
+        of_network={"call_net": call_net, "reply_net": reply_net} if c.clock.fits else {},
+        causes={} if charges is None else {name: charges.ns_of(of, slice(None))[order] for name, of in CHARGED.items()},
         moved={} if charges is None else {name: _charged(c, *of)[order] for name, of in _MOVED.items()},
         one_way_error_ns=float(mean_error_ns(c.clock, client, c.matched.client)) if c.clock.fits else 0.0,
         inferred="" if c.inferred is None else c.inferred.side,
@@ -216,60 +298,3 @@ def _charged(c: Analysis, part: str, causes: frozenset[Cause]) -> I64:
         wanted = (rare.place == place(part)) & np.isin(rare.cause, [code(one) for one in causes])
         np.add.at(out, rare.row[wanted], rare.ns[wanted])
     return out
-
-
-def _of_single(single: Single | None) -> list[Figures]:
-    if single is None:
-        return []
-    found = []
-    counts = np.bincount(single.op, minlength=len(single.ops))
-    for number in np.argsort(-counts, kind="stable").tolist():
-        if not counts[number]:
-            continue
-        mask = single.op == number
-        parts: dict[str, float | None] = {name: float(to_ms(ns[mask].mean())) for name, ns in single.parts.items()}
-        if single.queue_ns is not None:
-            known = single.queue_ns[mask][single.queue_ns[mask] != NULL]
-            parts["queue"] = float(to_ms(known.mean())) if len(known) else None
-        found.append(
-            Figures(
-                single.ops[number],
-                int(counts[number]),
-                _summary(single.client_ns[mask]),
-                _summary(single.parts["server"][mask]),
-                _summary(single.client_ns[mask] - single.parts["server"][mask]),
-                parts,
-            )
-        )
-    return found
-
-
-def _summary(ns: I64) -> Summary:
-    ordered = to_ms(np.sort(ns))
-    p50, p95, p99 = (float(ordered[rank(len(ordered), percent)]) for percent in (50, 95, 99))
-    return Summary(float(ordered.mean()), p50, p95, p99, float(ordered[-1]))
-
-
-def _of_report(report: Report) -> list[Figures]:
-    rows = sorted(report.matched.by_op if report.matched else [], key=lambda row: -row.count)
-    named = [row.op for row in rows]
-    # One op under two versions of NFS has no common percentiles.
-    return [_figures(row, row.op if named.count(row.op) == 1 else f"{row.op} v{row.version}") for row in rows]
-
-
-def _figures(row: MatchedRow, op: str) -> Figures:
-    parts = row.parts_ms
-    return Figures(
-        op,
-        row.count,
-        row.client_ms,
-        row.server_ms,
-        row.network_ms,
-        {
-            "call_send": parts.call_send,
-            "network": parts.net_both,
-            "server": parts.server,
-            "reply_send": parts.reply_send,
-            "queue": row.queue_ms,
-        },
-    )

@@ -14,6 +14,7 @@ carried over to the durations (Woodruff, JASA 47, 1952), and those of two runs a
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from functools import cache, cached_property
 import numpy as np
 import numpy.typing as npt
 
+from nfslat.answer.figures import Summary
 from nfslat.model.tables import F64, I64
 
 SLICES = 10  # the fewest of Schmeiser's: what waits together, such as one pause, is the likelier within one of them
@@ -29,14 +31,90 @@ CONFIDENCE = 0.95  # of what is printed, for one figure, as a reader expects it;
 LEAST_OPS = 5 * SLICES  # of one kind in one run: means of stretches with fewer than 5 ops are no means
 # In which it must occur: what a run holds in one spell says nothing of the rest of it. In half of them Student's t has
 # four degrees of freedom, and 99 % lie within 4.6 standard errors; in two of them, within 64.
-_LEAST_SLICES = 5
+LEAST_SLICES = 5
 _SMALLEST_P = 1e-12  # where bisection of an interval's p ends; Holm multiplies it by dozens at most
 DRIFT = 2  # end to end over half to half: the middles of two halves lie half of the run apart
 
 
 @dataclass(frozen=True, eq=False)
+class Means:
+    """Figures of one run that are a sum over another (ms over ops, bits over seconds), by kind and stretch.
+
+    `over` is by how much each sum exceeds what the mean makes it; None: nothing is known of how the figure varies.
+    """
+
+    mean: F64  # of each kind
+    per: F64  # number of values, or what else a sum is divided by
+    over: F64 | None
+    alone: F64  # of each kind: variance of its sum if single values know nothing of each other
+    halves: F64  # of each kind: in the first and in the second half of the run; the mean where there is nothing in it
+
+    @classmethod
+    def of(cls, values: npt.NDArray[np.integer | np.floating], slices: I64, kind: I64, kinds: int) -> Means:
+        """Of single values, with the stretch and the kind of each."""
+        counts = np.maximum(np.bincount(kind, minlength=kinds), 1)
+        mean = np.bincount(kind, values, kinds) / counts
+        rest, cell = values - mean[kind], kind * SLICES + slices
+        per, total, over = (
+            np.bincount(cell, of, kinds * SLICES).reshape(kinds, SLICES).astype(np.float64)
+            for of in (None, values, rest)
+        )
+        alone = np.bincount(kind, rest * rest, kinds).astype(np.float64)
+        return cls(mean, per, over, alone, _halves(mean, per, total))
+
+    @classmethod
+    def of_sums(cls, total: Sequence[float], per: Sequence[float], squares: float, *, counted: bool) -> Means:
+        """Of one kind, with the squares of its single values; they are `counted` where `per` is their number."""
+        whole = math.fsum(per)
+        mean = np.array([math.fsum(total) / whole if whole else 0.0])
+        sums, of = np.array([total], dtype=np.float64), np.array([per], dtype=np.float64)
+        return cls(mean, of, sums - mean * of, squares - counted * mean**2 * whole, _halves(mean, of, sums))
+
+    @classmethod
+    def about(cls, mean: F64, counts: F64, error: F64 | None) -> Means:
+        """Of summaries with standard errors, which all go the same way: kinds that wait in one queue move together."""
+        even = np.tile([1.0, -1.0], SLICES // 2) * math.sqrt(SLICES - 1) / SLICES  # whose variance is 1
+        over = None if error is None else np.outer(error * counts, even)
+        per = np.outer(counts, np.full(SLICES, 1 / SLICES))
+        return cls(mean, per, over, np.zeros(len(mean)), np.stack([mean, mean], axis=1))
+
+    def in_units(self, of: float) -> Means:
+        """In a unit that is so many of this one."""
+        over = None if self.over is None else self.over / of
+        return Means(self.mean / of, self.per, over, self.alone / of**2, self.halves / of)
+
+    def take(self, kinds: Sequence[int]) -> Means:
+        """Some kinds."""
+        at = list(kinds)
+        over = None if self.over is None else self.over[at]
+        return Means(self.mean[at], self.per[at], over, self.alone[at], self.halves[at])
+
+    @property
+    def degrees(self) -> int:
+        """Degrees of freedom: stretches in which there is anything, less one."""
+        return int(np.count_nonzero(self.per.sum(axis=0))) - 1
+
+    @property
+    def enough(self) -> bool:
+        """Can anything be said of the mean?"""
+        return float(self.per.sum()) >= LEAST_OPS and self.degrees >= LEAST_SLICES - 1
+
+    def variance(self, weights: F64) -> float:
+        """Of the weighted sum of the means: kinds that wait in one queue move together."""
+        share = weights / self.per.sum(axis=1)
+        moved = np.zeros(SLICES) if self.over is None else share @ self.over
+        factor = (self.degrees + 1) / max(self.degrees, 1)
+        return max(factor * float(moved @ moved), float(share**2 @ self.alone), 0.0)
+
+
+def _halves(mean: F64, per: F64, total: F64) -> F64:
+    counts, sums = (of.reshape(-1, 2, SLICES // 2).sum(axis=2) for of in (per, total))
+    return np.asarray(np.divide(sums, counts, out=np.stack([mean, mean], axis=1), where=counts > 0))
+
+
+@dataclass(frozen=True, eq=False)
 class Sample:
-    """Values of the ops of one kind in one run, any unit, and the stretch of the run in which each began."""
+    """Values of some ops of one run, any unit, in ascending order, and the stretch of the run in which each began."""
 
     values: F64
     slices: I64
@@ -44,16 +122,12 @@ class Sample:
     @classmethod
     def of(cls, values: npt.NDArray[np.integer | np.floating], slices: I64) -> Sample:
         """From integers or floats."""
-        return cls(np.asarray(values, dtype=np.float64), slices)
+        order = np.argsort(values, kind="stable")
+        return cls(np.asarray(values, dtype=np.float64)[order], slices[order])
 
     def __len__(self) -> int:
         """Values."""
         return len(self.values)
-
-    @cached_property
-    def mean(self) -> float:
-        """Of all of them."""
-        return float(self.values.mean())
 
     @cached_property
     def degrees(self) -> int:
@@ -62,18 +136,8 @@ class Sample:
 
     @property
     def enough(self) -> bool:
-        """Can anything be said of the mean?"""
-        return len(self) >= LEAST_OPS and self.degrees >= _LEAST_SLICES - 1
-
-    @cached_property
-    def error(self) -> float:
-        """Standard error of the mean."""
-        return math.sqrt(variance([self], [1.0]))
-
-    @cached_property
-    def _sorted(self) -> tuple[F64, I64]:
-        order = np.argsort(self.values, kind="stable")
-        return self.values[order], self.slices[order]
+        """Can anything be said of the values?"""
+        return len(self) >= LEAST_OPS and self.degrees >= LEAST_SLICES - 1
 
     @cached_property
     def halves(self) -> tuple[Sample, Sample]:
@@ -83,25 +147,26 @@ class Sample:
 
     def percentile(self, share: float) -> float:
         """Nearest rank."""
-        return float(self._sorted[0][max(math.ceil(share * len(self)) - 1, 0)])
+        return float(self.values[max(math.ceil(share * len(self)) - 1, 0)])
 
     def share_error(self, share: float) -> float:
         """Standard error of the share of ops that are not above the percentile."""
-        values, slices = self._sorted
-        rows = len(values)
-        below = int(np.searchsorted(values, self.percentile(share), side="right"))
-        counts = np.bincount(slices, minlength=SLICES)
-        over = np.bincount(slices[:below], minlength=SLICES) - below / rows * counts
-        used = self.degrees + 1
-        spread = used / max(used - 1, 1) * float(over @ over) / rows**2
+        rows = len(self)
+        below = int(np.searchsorted(self.values, self.percentile(share), side="right"))
+        counts = np.bincount(self.slices, minlength=SLICES)
+        over = np.bincount(self.slices[:below], minlength=SLICES) - below / rows * counts
+        spread = (self.degrees + 1) / max(self.degrees, 1) * float(over @ over) / rows**2
         # What waits in queues is hardly ever steadier than chance; a smaller spread is luck.
         return math.sqrt(max(spread, share * (1 - share) / rows))
 
     def percentile_range(self, share: float, reach: float) -> tuple[float, float]:
         """Where the percentile may be if the share of ops below is off by `reach`; infinite where ops run out."""
-        values, rows = self._sorted[0], len(self)
+        rows = len(self)
         low, high = math.ceil((share - reach) * rows) - 1, math.ceil((share + reach) * rows) - 1
-        return (float(values[low]) if low >= 0 else -math.inf, float(values[high]) if high < rows else math.inf)
+        return (
+            float(self.values[low]) if low >= 0 else -math.inf,
+            float(self.values[high]) if high < rows else math.inf,
+        )
 
 
 @dataclass(frozen=True)
@@ -115,38 +180,15 @@ class Estimate:
     steady: bool = True  # it is more than what the runs do by themselves (`is_steady`)
 
 
-def variance(samples: Sequence[Sample], weights: Sequence[float]) -> float:
-    """Of the weighted sum of the means of `samples`, all of one run: kinds that wait in one queue move together."""
-    moved = np.zeros(SLICES)
-    alone = 0.0
-    used = np.zeros(SLICES, dtype=np.bool_)
-    for one, weight in zip(samples, weights, strict=True):
-        rest = one.values - one.mean
-        moved += weight / len(one) * np.bincount(one.slices, rest, SLICES)
-        alone += (weight / len(one)) ** 2 * float(rest @ rest)
-        used |= np.bincount(one.slices, minlength=SLICES) > 0
-    count = int(np.count_nonzero(used))
-    return max(count / max(count - 1, 1) * float(moved @ moved), alone)
-
-
-def mean_difference(a: Sequence[Sample], b: Sequence[Sample], weights: Sequence[float]) -> Estimate:
-    """Of weighted sums of means; `a` and `b` hold the same kinds in the same order."""
-    difference = math.fsum(w * (y.mean - x.mean) for x, y, w in zip(a, b, weights, strict=True))
-    error = math.sqrt(variance(a, weights) + variance(b, weights))
-    degrees = min(_degrees(a), _degrees(b))
-    halves = [
-        [
-            math.fsum(
-                w * (half.mean if len(half) else one.mean)
-                for one, w in zip(side, weights, strict=True)
-                for half in [one.halves[late]]
-            )
-            for late in (0, 1)
-        ]
-        for side in (a, b)
-    ]
-    wholes = [math.fsum(w * one.mean for one, w in zip(side, weights, strict=True)) for side in (a, b)]
-    return dataclasses.replace(from_error(difference, error, degrees), steady=is_steady(wholes, halves))
+def difference(a: Means, b: Means, weights: F64) -> Estimate | None:
+    """Of weighted sums of means of the same kinds; None where nothing is known of how they vary."""
+    if a.over is None or b.over is None:
+        return None
+    wholes = [float(weights @ one.mean) for one in (a, b)]
+    error = math.sqrt(a.variance(weights) + b.variance(weights))
+    found = from_error(wholes[1] - wholes[0], error, min(a.degrees, b.degrees))
+    halves = [(weights @ one.halves).tolist() for one in (a, b)]
+    return dataclasses.replace(found, steady=is_steady(wholes, halves))
 
 
 def is_steady(wholes: Sequence[float], halves: Sequence[Sequence[float]]) -> bool:
@@ -165,13 +207,6 @@ def is_steady(wholes: Sequence[float], halves: Sequence[Sequence[float]]) -> boo
     return abs(scale[1] - scale[0]) > DRIFT * (abs(scale[3] - scale[2]) + abs(scale[5] - scale[4]))
 
 
-def _degrees(samples: Sequence[Sample]) -> int:
-    used = np.zeros(SLICES, dtype=np.int64)
-    for one in samples:
-        used += np.bincount(one.slices, minlength=SLICES)
-    return int(np.count_nonzero(used)) - 1
-
-
 def from_error(difference: float, error: float, degrees: int) -> Estimate:
     """From a standard error with so many degrees of freedom."""
     if degrees < 1:
@@ -180,6 +215,28 @@ def from_error(difference: float, error: float, degrees: int) -> Estimate:
     if error == 0:
         return Estimate(difference, difference, difference, 1.0 if difference == 0 else 0.0)
     return Estimate(difference, difference - reach, difference + reach, student_p(difference / error, degrees))
+
+
+def summary_error(of: Summary) -> float:
+    """Of the mean, as if no more than `SLICES` of the ops were independent: a report does not say how many are."""
+    return math.sqrt(most_variance(of) / SLICES)
+
+
+def most_variance(of: Summary) -> float:
+    """The largest that durations, none below 0, with this mean, p50, p95, p99 and maximum can have, ms squared.
+
+    Between two percentiles x squared is at most (l + u) x - l u, so the sum of squares is largest where the ranges
+    above hold as much of the sum as they can.
+    """
+    knots = [(0.0, min(0.0, of.mean, of.p50)), (0.50, of.p50), (0.95, of.p95), (0.99, of.p99), (1.0, of.max)]
+    spans = [(q - p, low, max(high, low)) for (p, low), (q, high) in itertools.pairwise(knots)]
+    spare = of.mean - math.fsum(share * low for share, low, _ in spans)
+    squares = math.fsum(share * low * low for share, low, _ in spans)
+    for share, low, high in reversed(spans):
+        more = min(max(spare, 0.0), share * (high - low))
+        squares += more * (low + high)
+        spare -= more
+    return max(squares - of.mean**2, 0.0)
 
 
 def percentile_difference(a: Sample, b: Sample, share: float) -> Estimate | None:

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nfslat.answer.words import ms
-from nfslat.diff import judge
-from nfslat.diff.compare import Compared
+from nfslat.diff import judge, reports
+from nfslat.diff.compare import Compared, compare
 from nfslat.diff.model import Change, FindingChange, Load, Mix, Part, Row, Verdict
+from nfslat.diff.runs import Run, comparable
 from nfslat.diff.why import OF_THAT, WHAT, cause, leading
 from nfslat.findings.catalogue import explaining
+
+
+def between(a: Run, b: Run) -> tuple[Compared, list[FindingChange], str, Verdict]:
+    """What changed between two runs, in figures, in findings, by which method, and in a sentence."""
+    method = "summaries" if a.single is None or b.single is None else "slices"
+    compared, found = compare(*comparable(a, b)), reports.findings(a.report, b.report)
+    return compared, found, method, verdict(compared, found, method)
 
 
 def verdict(compared: Compared, found: Sequence[FindingChange], method: str) -> Verdict:
@@ -37,7 +45,7 @@ def verdict(compared: Compared, found: Sequence[FindingChange], method: str) -> 
     if method == "summaries" and mix.same_mix.relevant:
         text = (
             "Whether anything changed cannot be told from summaries: at the same mix of ops "
-            f"{figures(mix.same_mix)}. Captures of the two runs, or --csv files, say more."
+            f"{figures(mix.same_mix)}. Captures of the two runs say more."
         )
         return Verdict("unknown", None, None, text)
     why = judge.held_back(mix.same_mix)

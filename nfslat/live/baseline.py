@@ -17,10 +17,10 @@ class Baseline:
 
     def __init__(self, name: str) -> None:
         """Raises ``InputError`` where it cannot be read, ``UsageError`` where it is no report."""
-        run = read.from_file(name, Filters(), engine="native", quiet=True)
-        if run.report is None:
+        self._run = read.from_file(name, Filters(), engine="native", quiet=True)
+        if self._run.kind != "report":
             raise UsageError(f"--baseline {name}: give a report, as nfslat ... --json writes it")
-        self._run, self._report = run, run.report
+        self._report = self._run.report
 
     def new_in(self, report: Report) -> list[str]:
         """Causes that the baseline has not."""

@@ -7,56 +7,51 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nfslat import __version__
-from nfslat.diff import coarse, compare, judge, reports, verdict
+from nfslat.diff import judge, verdict
 from nfslat.diff.read import from_captures, from_file
-from nfslat.diff.runs import Run
-from nfslat.errors import InputError
 from nfslat.select import Filters
 from nfslat.series import growth
 from nfslat.series.case import with_idle_threads
 from nfslat.series.inputs import Asked, Listed
 from nfslat.series.model import SCHEMA, Series, Step, Verdict
-from nfslat.series.points import Measured, measured, point
+from nfslat.series.points import Measured, measured, placed
 
 
 def read(one: Asked, filters: Filters, *, engine: str | None, quiet: bool) -> Measured:
     """Its file, its folder or its two captures. Raises as `nfslat.diff.read` does."""
     if len(one.files) > 1:
-        run = from_captures(one.files, filters, engine=engine, quiet=quiet, name=one.name)
-    else:
-        run = from_file(one.files[0], filters, engine=engine, quiet=quiet)
-    if not run.figures:
-        raise InputError(f"{one.name}: no ops")
-    return measured(run, one)
+        return measured(from_captures(one.files, filters, engine=engine, quiet=quiet, name=one.name), one)
+    return measured(from_file(one.files[0], filters, engine=engine, quiet=quiet), one)
 
 
 def series(listed: Listed, runs: Sequence[Measured], command: str) -> Series:
     """All that is said of the runs, which are in the order of `listed`."""
     runs = with_idle_threads(runs)
-    top = "application" if all(one.application_ms is not None for one in runs) else "client"
-    stored = all(one.storage_ms is not None for one in runs)
-    waits = all(one.queue_ms is not None for one in runs)
+    points = [one.point for one in runs]
+    top = "application" if all(one.application_ms is not None for one in points) else "client"
+    stored = all(one.storage_ms is not None for one in points)
+    waits = all(one.queue_ms is not None for one in points)
     bottom = "storage" if stored else "in_thread" if waits else "server"
-    points = [point(one, top, bottom) for one in runs]
+    runs = [placed(one, top, bottom) for one in runs]
     steps = []
     loads = {one.load for one in points}
     if None in loads or len(loads) < 2:
-        steps = [_step(a.run, b.run, a.asked.name, b.asked.name) for a, b in itertools.pairwise(runs)]
+        steps = [_step(a, b) for a, b in itertools.pairwise(runs)]
         found = growth.Found(_of_steps(steps), [], [])
     else:
-        found = growth.verdict(points, runs, top, bottom, listed.unit)
+        found = growth.verdict(runs, top, bottom, listed.unit)
         if _other_mixes(runs):
             found = replace(found, verdict=replace(found.verdict, confidence="low"))
     return Series(
         schema=SCHEMA,
         nfslat=__version__,
-        engine=", ".join(dict.fromkeys(one.run.report.nfslat.engine for one in runs if one.run.report)) or "none",
+        engine=", ".join(dict.fromkeys(one.run.report.nfslat.engine for one in runs)),
         command=command,
         unit=listed.unit,
         top=top,
         bottom=bottom,
         verdict=found.verdict,
-        points=points,
+        points=[one.point for one in runs],
         growth=found.growth,
         fits=found.fits,
         steps=steps,
@@ -64,14 +59,9 @@ def series(listed: Listed, runs: Sequence[Measured], command: str) -> Series:
     )
 
 
-def _step(a: Run, b: Run, name_a: str, name_b: str) -> Step:
-    if a.single is not None and b.single is not None:
-        method, found = "slices", compare.compare(a.single, b.single)
-    else:
-        method, found = "summaries", coarse.compare(a, b)
-    changed = reports.findings(a.report, b.report) if a.report is not None and b.report is not None else []
-    said = verdict.verdict(found, changed, method)
-    return Step(name_a, name_b, said.change, said.layer, said.cause, said.text)
+def _step(a: Measured, b: Measured) -> Step:
+    said = verdict.between(a.run, b.run)[-1]
+    return Step(a.point.name, b.point.name, said.change, said.layer, said.cause, said.text)
 
 
 def _of_steps(steps: Sequence[Step]) -> Verdict:
@@ -87,7 +77,7 @@ def _of_steps(steps: Sequence[Step]) -> Verdict:
 
 def _notes(runs: Sequence[Measured], top: str, bottom: str, *, waits: bool) -> list[str]:
     said = []
-    if top == "client" and any(one.application_ms is not None for one in runs):
+    if top == "client" and any(one.point.application_ms is not None for one in runs):
         said.append(
             "The application's latency is known of some runs only, so it is in no sum: give it for all (app_ms)."
         )
@@ -95,21 +85,21 @@ def _notes(runs: Sequence[Measured], top: str, bottom: str, *, waits: bool) -> l
         said.append(
             "Without the application's latency (app_ms) what waits above the client's wire, as for a slot, is not seen."
         )
-    if bottom != "storage" and any(one.storage_ms is not None for one in runs):
+    if bottom != "storage" and any(one.point.storage_ms is not None for one in runs):
         said.append("The storage's latency is known of some runs only: a thread's time stands for it.")
     if not waits:
-        names = ", ".join(one.asked.name for one in runs if one.queue_ms is None)
+        names = ", ".join(one.point.name for one in runs if one.point.queue_ms is None)
         said.append(f"Packets do not tell the wait for a thread in: {names}. It is in the time at the server there.")
-    if any(one.error_ms is None for one in runs):
+    if any(one.gap_error_ms is None for one in runs):
         said.append(
             "Reports hold no single ops, and short runs too few: shapes are judged by how the runs scatter about them. "
-            "Captures and --csv files say how well each mean is known."
+            "Captures say how well each mean is known."
         )
     said += _other_mixes(runs)
     for one in runs:
         host, error_ms = one.run.inferred
         if host:
-            said.append(f"{one.asked.name}: the {host}'s times are inferred, means to within {error_ms:.3g} ms.")
+            said.append(f"{one.point.name}: the {host}'s times are inferred, means to within {error_ms:.3g} ms.")
     return said
 
 
@@ -118,10 +108,11 @@ def _other_mixes(runs: Sequence[Measured]) -> list[str]:
     said = []
     first = runs[0]
     for one in runs[1:]:
-        labels = list(dict.fromkeys(each.op for run in (first.run, one.run) for each in run.figures))
-        counts = [[sum(e.count for e in run.figures if e.op == op) for op in labels] for run in (first.run, one.run)]
+        of = [dict(zip(run.summaries.ops, run.summaries.count.tolist(), strict=True)) for run in (first.run, one.run)]
+        labels = list(of[0] | of[1])
+        counts = [[counted.get(op, 0) for op in labels] for counted in of]
         for text in judge.other_load(labels, *counts):
-            named = text.replace(" of A", f" of {first.asked.name}").replace(" of B", f" of {one.asked.name}")
-            named = named.replace(" in A", f" in {first.asked.name}").replace(" in B", f" in {one.asked.name}")
+            named = text.replace(" of A", f" of {first.point.name}").replace(" of B", f" of {one.point.name}")
+            named = named.replace(" in A", f" in {first.point.name}").replace(" in B", f" in {one.point.name}")
             said.append(f"Another mix of operations: {named}.")
     return said

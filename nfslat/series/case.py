@@ -12,8 +12,8 @@ import numpy as np
 from nfslat.diff import judge, reports
 from nfslat.findings.catalogue import explaining
 from nfslat.series.fit import Data, Shapes, shapes
-from nfslat.series.model import PARTS, Growth, Point
-from nfslat.series.points import Measured
+from nfslat.series.model import Growth, Point
+from nfslat.series.points import Measured, parts_of
 
 FAR = 3.0  # standard errors: a run that lies so far above those before it is no chance
 MOST = 0.5  # of the growth: a part with so much makes it
@@ -32,9 +32,8 @@ class Limit:
 
 @dataclass(frozen=True)
 class Case:
-    """`points` and `runs` are by load, and each has one."""
+    """`runs` are by load, and each has one."""
 
-    points: Sequence[Point]
     runs: Sequence[Measured]
     top: str
     bottom: str
@@ -75,39 +74,40 @@ class Case:
         """Reports tell no errors, but the wait for a thread is one that their packets prove."""
         if self.data.errors is not None or self.limit is None or self.limit.part != "queue":
             return False
-        waits = [one.part_ms("queue", self.bottom) for one in (self.runs[0], self.runs[-1])]
-        grown = self.points[-1].disparity_ms - self.points[0].disparity_ms
-        return self.points[0].threads is None and waits[1] - waits[0] >= MOST * grown > judge.RELEVANT_MS
+        first, last = self.runs[0].point, self.runs[-1].point
+        waited = (last.queue_ms or 0.0) - (first.queue_ms or 0.0)
+        return first.threads is None and waited >= MOST * (last.disparity_ms - first.disparity_ms) > judge.RELEVANT_MS
 
 
-def case(points: Sequence[Point], runs: Sequence[Measured], top: str, bottom: str, unit: str) -> Case:
+def case(runs: Sequence[Measured], top: str, bottom: str, unit: str) -> Case:
     """Of two loads or more."""
-    data = data_of(points, [point.disparity_ms for point in points])
+    data = data_of(runs, [run.point.disparity_ms for run in runs])
     shape = shapes(data)
     level, above = _bracket(data)
     before = level if above is not None else float(data.loads[0])
     if shape is not None and shape.bends:
         before = max(load for load in data.loads.tolist() if load <= max(shape.bend.from_load or 0.0, data.loads[0]))
-    limit, growth = _limit(points, top), _growth(points, runs, before, top, bottom)
-    return Case(points, runs, top, bottom, unit, data, shape, level, above, limit, growth)
+    limit, growth = _limit([run.point for run in runs], top), _growth(runs, before, top, bottom)
+    return Case(runs, top, bottom, unit, data, shape, level, above, limit, growth)
 
 
-def data_of(points: Sequence[Point], values: Sequence[float]) -> Data:
+def data_of(runs: Sequence[Measured], values: Sequence[float]) -> Data:
     """`values` by load, as well known as the disparity is."""
     found = []
-    for point, value in zip(points, values, strict=True):
-        error, whole = point.disparity_error_ms, point.application_ms or point.client_ms
-        found.append((point.load or 0.0, value, None if error is None else math.hypot(error, _TOLERANCE * whole)))
+    for run, value in zip(runs, values, strict=True):
+        error, whole = run.point.disparity_error_ms, run.point.application_ms or run.point.client_ms
+        found.append((run.load, value, None if error is None else math.hypot(error, _TOLERANCE * whole)))
     return Data.of(found)
 
 
 def with_idle_threads(runs: Sequence[Measured]) -> list[Measured]:
     """Where a run tells nothing of a wait for a thread, and never had as many calls at the server as another run shows
     threads, there was none."""
-    servers = [one.run.report.inflight.server for one in runs if one.run.report is not None and one.run.report.inflight]
-    told = [one.threads_estimate for one in servers if one.limited and one.threads_estimate is not None]
+    threads = [one.point.threads for one in runs if one.point.threads is not None]
     return [
-        replace(one, queue_ms=0.0) if told and one.queue_ms is None and 0 < _most(one) <= min(told) else one
+        replace(one, point=replace(one.point, queue_ms=0.0))
+        if threads and one.point.queue_ms is None and 0 < _most(one) <= min(threads)
+        else one
         for one in runs
     ]
 
@@ -115,13 +115,12 @@ def with_idle_threads(runs: Sequence[Measured]) -> list[Measured]:
 def cause(of: Case) -> str | None:
     """The finding about the part that grows, which grew most from the load before the growth to the highest one."""
     at = of.level if of.above is not None else of.first
-    before = next((run for run in of.runs if (run.asked.load or 0.0) >= at), of.runs[0])
-    a, b = before.run.report, of.runs[-1].run.report
-    if of.part is None or a is None or b is None:
+    before = next((run for run in of.runs if run.load >= at), of.runs[0])
+    if of.part is None:
         return None
     layer = {"above": "client", "network": "network"}.get(of.part, "server")
     found = {}
-    for one in reports.findings(a, b):
+    for one in reports.findings(before.run.report, of.runs[-1].run.report):
         more = one.ms_b - one.ms_a if one.ms_a is not None and one.ms_b is not None else 0.0
         is_new = one.change == "new" and of.part == "above"  # what waits there has no share of the packets' time
         if (one.code in explaining(of.part) or one.layer == layer) and (more > 0 or is_new):
@@ -131,7 +130,7 @@ def cause(of: Case) -> str | None:
 
 def _most(one: Measured) -> int:
     report = one.run.report
-    return 0 if report is None or report.inflight is None else report.inflight.server.max
+    return 0 if report.inflight is None else report.inflight.server.max
 
 
 def _bracket(data: Data) -> tuple[float, float | None]:
@@ -176,15 +175,13 @@ def _reached(points: Sequence[Point], number: int, share: Callable[[Point], floa
     return None
 
 
-def _growth(points: Sequence[Point], runs: Sequence[Measured], before: float, top: str, bottom: str) -> list[Growth]:
-    low = [run for point, run in zip(points, runs, strict=True) if (point.load or 0.0) <= before]
-    high = [run for point, run in zip(points, runs, strict=True) if point.load == points[-1].load]
-    left_out = {"above": top != "application", "beyond": bottom != "storage", "queue": bottom == "server"}
-    means = {
-        name: [math.fsum(one.part_ms(name, bottom) for one in side) / len(side) for side in (low, high)]
-        for name in PARTS
-        if not left_out.get(name)
-    }
+def _growth(runs: Sequence[Measured], before: float, top: str, bottom: str) -> list[Growth]:
+    last = runs[-1].load
+    sides = [
+        [parts_of(run.point, top, bottom) for run in some]
+        for some in ([run for run in runs if run.load <= before], [run for run in runs if run.load == last])
+    ]
+    means = {name: [math.fsum(of[name] for of in side) / len(side) for side in sides] for name in sides[0][0]}
     whole = math.fsum(after - was for name, (was, after) in means.items() if name != "in_thread")
     return [
         Growth(name, was, after, (after - was) / whole if whole > 0 and name != "in_thread" else None)

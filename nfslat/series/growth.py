@@ -13,14 +13,14 @@ from nfslat.answer.words import ms
 from nfslat.diff import judge
 from nfslat.series.case import Case, case, cause, data_of
 from nfslat.series.fit import CERTAIN, shapes
-from nfslat.series.model import Fit, Growth, Point, Verdict
-from nfslat.series.points import Measured
+from nfslat.series.model import Fit, Growth, Verdict
+from nfslat.series.points import Measured, parts_of
 from nfslat.series.words import WHAT, amount, below, between, limited, of_loads
 
 _OPEN = 0.2  # of the latency: growth that may be so large, and is not certain, leaves the question open
 _NARROW = 1.5  # times the lower bound of the load: the upper one, of what is well known
 _FEW = 3  # loads through which a bend can always be laid
-_SINGLE_OPS = "captures or --csv files of these runs, as reports hold no single ops"
+_SINGLE_OPS = "captures of these runs, as reports hold no single ops"
 _NEAR = 0.1  # of a load: two ways to tell it agree
 
 
@@ -33,9 +33,9 @@ class Found:
     fits: list[Fit]
 
 
-def verdict(points: Sequence[Point], runs: Sequence[Measured], top: str, bottom: str, unit: str) -> Found:
+def verdict(runs: Sequence[Measured], top: str, bottom: str, unit: str) -> Found:
     """Of runs by load; `top` and `bottom` are where the disparity begins and ends."""
-    of = case(points, runs, top, bottom, unit)
+    of = case(runs, top, bottom, unit)
     fits = [] if of.shape is None else [of.shape.level, of.shape.line, of.shape.bend, of.shape.soft]
     return Found(_growing(of) if of.grows else _not_growing(of), of.growth, fits)
 
@@ -113,7 +113,7 @@ def _said(
 
 
 def _not_growing(of: Case) -> Verdict:
-    what, whole = f"{between(of.top)}", of.points[0].application_ms or of.points[0].client_ms
+    what, whole = between(of.top), of.runs[0].point.application_ms or of.runs[0].point.client_ms
     span = f"from {amount(of.first)} to {of_loads(of.last, of.unit)}"
     shape, step = of.shape, None
     most = _between_two(of) if shape is None else shape.slope[1] * (of.last - of.first)
@@ -163,7 +163,7 @@ def _between_two(of: Case) -> float:
 
 def _below_grows(of: Case) -> str:
     """Where the storage itself becomes slower: all above it does, too, and no disparity grows."""
-    data = data_of(of.points, [run.part_ms("in_thread", of.bottom) for run in of.runs])
+    data = data_of(of.runs, [parts_of(run.point, of.top, of.bottom)["in_thread"] for run in of.runs])
     shape, before, after = shapes(data), float(data.ms[0]), float(data.ms[-1])
     if shape is None or not shape.grows or after - before < _OPEN * before:
         return ""

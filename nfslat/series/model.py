@@ -22,7 +22,7 @@ class Point:
     """One run. Means are over READ and WRITE where it has some, else over all ops."""
 
     name: str
-    kind: Annotated[str, Must(enum=["captures", "csv", "report"])]
+    kind: Annotated[str, Must(enum=["captures", "report"])]
     load: float | None  # None: none was given
     ops: Count  # that the means are over
     ops_per_s: float | None  # of the time with any op in flight

@@ -3,193 +3,143 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nfslat.answer.model import Report
-from nfslat.diff.coarse import load_of
-from nfslat.diff.runs import Figures, Run, Single
-from nfslat.diff.statistics import CONFIDENCE, DRIFT, SLICES, Sample, student_quantile
+from nfslat.diff.runs import Ns, Ops, Run, Single
+from nfslat.diff.statistics import CONFIDENCE, DRIFT, SLICES, Means, student_quantile
 from nfslat.model.protocol import DATA_OPS, NULL
-from nfslat.model.tables import I64, Bool
+from nfslat.model.tables import Bool
+from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.series.inputs import Asked
 from nfslat.series.model import Point
 
 _NORMAL = 1.96  # standard errors that hold 95 % of a normal distribution
+_MOST_UNKNOWN = 0.05  # of the ops: where the wait for a thread is known of fewer, it is not known
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Means of a run, ms. `error_ms` is of what lies between the client's wire and a thread of the server."""
+    """A run and its point, whose disparity waits for `placed`."""
 
     run: Run
-    asked: Asked
-    ops: int
-    client_ms: float
-    server_ms: float
-    queue_ms: float | None
-    application_ms: float | None
-    storage_ms: float | None
-    error_ms: float | None  # None: the run has no single ops, or too few
+    point: Point
+    gap_error_ms: float | None  # standard error of the time between the client's wire and a thread; None: not known
     client_error_ms: float | None
 
     @property
-    def in_thread_ms(self) -> float:
-        """Of the server; all of its time where the wait for a thread is not known."""
-        return self.server_ms - (self.queue_ms or 0.0)
+    def load(self) -> float:
+        """0 where none was given."""
+        return self.point.load or 0.0
 
-    def part_ms(self, name: str, bottom: str) -> float:
-        """Of `model.PARTS`; they sum to the time from the application to the storage, and "in_thread" to the rest."""
-        match name:
-            case "above":
-                return 0.0 if self.application_ms is None else self.application_ms - self.client_ms
-            case "network":
-                return self.client_ms - self.server_ms
-            case "queue":
-                return self.queue_ms or 0.0
-            case "beyond":
-                return self.in_thread_ms - (self.storage_ms or 0.0) if bottom == "storage" else 0.0
-        return (self.storage_ms or 0.0) if bottom == "storage" else self.in_thread_ms
+
+def parts_of(point: Point, top: str, bottom: str) -> dict[str, float]:
+    """What a mean consists of, from the application, or the client's wire, to the storage, a thread, or the server."""
+    application = point.application_ms if top == "application" else None
+    queue = (point.queue_ms or 0.0) if bottom != "server" else 0.0
+    in_thread = point.server_ms - queue
+    stored = point.storage_ms if bottom == "storage" else None
+    return {
+        **({} if application is None else {"above": application - point.client_ms}),
+        "network": point.network_ms,
+        **({} if bottom == "server" else {"queue": queue}),
+        **({} if stored is None else {"beyond": in_thread - stored}),
+        "in_thread": in_thread if stored is None else stored,
+    }
 
 
 def measured(run: Run, asked: Asked) -> Measured:
     """Of READ and WRITE where the run has some, as an application's latency is; else of all ops."""
     report = run.report
-    application = asked.app_ms if asked.app_ms is not None else _of_stack(report, "application")
-    storage = asked.storage_ms if asked.storage_ms is not None else _of_stack(report, "storage")
-    if run.single is not None:
-        return _of_ops(run, asked, run.single, application, storage)
-    rows = [one for one in run.figures if one.op.split(" ")[0] in DATA_OPS] or run.figures
-    queued = [_queue(one) for one in rows]
-    known = _idle(report) if None in queued else True
+    ops: Ops = run.summaries if run.single is None else run.single
+    is_data = np.array([name.split(" ")[0] in DATA_OPS for name in ops.ops], dtype=np.bool_)[ops.op]
+    wanted = is_data if is_data.any() else ~is_data
+    kind = np.where(wanted, 0, 1)
+    client, server = (ops.means_ms(side, kind, 2).take([0]) for side in ("client", "server"))
+    waits = _waits_ns(ops, wanted, report)
+    gap = ops.parts["call_send"] + ops.parts["network"] + ops.parts["reply_send"] + (0 if waits is None else waits)
+    errors = [
+        _error_ms(of, ops.inferred_error_ns) for of in (ops.means(gap, kind, 2).in_units(NS_PER_MS).take([0]), client)
+    ]
+    limits = report.inflight.server if report.inflight is not None else None
     return Measured(
         run,
-        asked,
-        sum(one.count for one in rows),
-        _mean(rows, [one.client.mean for one in rows]),
-        _mean(rows, [one.server.mean for one in rows]),
-        _mean(rows, [one or 0.0 for one in queued]) if known else None,
-        application,
-        storage,
-        None,
-        None,
+        Point(
+            name=asked.name,
+            kind=run.kind,
+            load=asked.load,
+            ops=int(np.count_nonzero(wanted) if ops.count is None else ops.count[wanted].sum()),
+            ops_per_s=run.ops_per_s,
+            in_flight=run.in_flight,
+            application_ms=asked.app_ms if asked.app_ms is not None else _of_stack(report, "application"),
+            client_ms=float(client.mean[0]),
+            network_ms=float(client.mean[0] - server.mean[0]),
+            server_ms=float(server.mean[0]),
+            queue_ms=None if waits is None else float(ops.means(waits, kind, 2).in_units(NS_PER_MS).mean[0]),
+            storage_ms=asked.storage_ms if asked.storage_ms is not None else _of_stack(report, "storage"),
+            disparity_ms=0.0,
+            disparity_error_ms=None,
+            threads=limits.threads_estimate if limits is not None and limits.limited else None,
+            slots=_slots(report),
+            cause=None if report.verdict is None else report.verdict.cause,
+        ),
+        *(errors if None not in errors else (None, None)),
     )
 
 
-def point(one: Measured, top: str, bottom: str) -> Point:
-    """As it is shown; `top` and `bottom` are where the disparity begins and ends."""
-    rate, level = load_of(one.run)
-    report = one.run.report
-    server = None if report is None or report.inflight is None else report.inflight.server
-    return Point(
-        name=one.asked.name,
-        kind=one.run.kind,
-        load=one.asked.load,
-        ops=one.ops,
-        ops_per_s=rate,
-        in_flight=level,
-        application_ms=one.application_ms,
-        client_ms=one.client_ms,
-        network_ms=one.client_ms - one.server_ms,
-        server_ms=one.server_ms,
-        queue_ms=one.queue_ms,
-        storage_ms=one.storage_ms,
-        disparity_ms=disparity(one, top, bottom),
-        disparity_error_ms=error(one, top, bottom),
-        threads=server.threads_estimate if server is not None and server.limited else None,
-        slots=_slots(report),
-        cause=None if report is None or report.verdict is None else report.verdict.cause,
-    )
-
-
-def disparity(one: Measured, top: str, bottom: str) -> float:
-    """From the application, or the client's wire, down to the storage, or to a thread."""
-    parts = ["network", "queue", *(["above"] if top == "application" else []), *(["beyond"] * (bottom == "storage"))]
-    return math.fsum(one.part_ms(part, bottom) for part in parts)
-
-
-def error(one: Measured, top: str, bottom: str) -> float | None:
-    """Standard error of the disparity. Nobody says how well the application's mean is known: no better, in proportion,
+def placed(one: Measured, top: str, bottom: str) -> Measured:
+    """With the disparity between them. Nobody says how well the application's mean is known: no better, in proportion,
     than that of the client."""
-    if one.error_ms is None or one.client_error_ms is None:
+    of = parts_of(one.point, top, bottom)
+    disparity = math.fsum(ms for name, ms in of.items() if name != "in_thread")
+    error = None
+    if one.gap_error_ms is not None and one.client_error_ms is not None:
+        of_ops = one.client_error_ms if bottom == "storage" else one.gap_error_ms
+        above = of.get("above", 0.0) / one.point.client_ms if one.point.client_ms else 0.0
+        error = math.hypot(of_ops, above * one.client_error_ms)
+    return replace(one, point=replace(one.point, disparity_ms=disparity, disparity_error_ms=error))
+
+
+def _waits_ns(ops: Ops, wanted: Bool, report: Report) -> Ns | None:
+    """For a thread, of each row; None where it is known of too few, and the report does not say that no call waits."""
+    if ops.queue_ns is None:
         return None
-    above = one.part_ms("above", bottom) if top == "application" else 0.0
-    of_ops = one.client_error_ms if bottom == "storage" else one.error_ms
-    return math.hypot(of_ops, above / one.client_ms * one.client_error_ms if one.client_ms else 0.0)
-
-
-def _of_ops(run: Run, asked: Asked, single: Single, application: float | None, storage: float | None) -> Measured:
-    of_op = np.array([name in DATA_OPS for name in single.ops], dtype=np.bool_)
-    rows = of_op[single.op] if of_op[single.op].any() else np.ones(len(single), dtype=np.bool_)
-    server = single.parts["server"]
-    queue = _waited(single, rows)
-    gap = single.client_ns - server + (0 if queue is None else queue)
-    samples = [single.sample(values, rows) for values in (gap, single.client_ns)]
-    # What is inferred of a host is off by so much in each op alike.
-    errors = [math.hypot(_error(one), single.inferred_error_ns / 1e6) for one in samples if one.enough]
-    ms = [float(values[rows].mean()) / 1e6 for values in (single.client_ns, server)]
-    return Measured(
-        run,
-        asked,
-        int(np.count_nonzero(rows)),
-        ms[0],
-        ms[1],
-        None if queue is None else float(queue[rows].mean()) / 1e6,
-        application,
-        storage,
-        *(errors if len(errors) == 2 else (None, None)),
-    )
-
-
-def _waited(single: Single, rows: Bool) -> I64 | None:
-    """Of each op its wait for a thread, where it is known of nearly all."""
-    if single.queue_ns is None:
+    unknown = ops.queue_ns == NULL
+    share = np.count_nonzero(unknown & wanted) / np.count_nonzero(wanted)
+    server = None if report.inflight is None else report.inflight.server
+    idle = server is not None and server.cannot is None and not server.limited
+    if share > _MOST_UNKNOWN if isinstance(ops, Single) else share and not idle:
         return None
-    unknown = single.queue_ns == NULL
-    if 20 * int(np.count_nonzero(unknown & rows)) > int(np.count_nonzero(rows)):
+    return np.where(unknown, 0, ops.queue_ns)
+
+
+def _error_ms(of: Means, inferred_ns: float) -> float | None:
+    """Of stretches of the run; no less than it drifts, and than what is inferred of a host is off in each op alike.
+    Wider by what few stretches leave open."""
+    if of.over is None or not of.enough:
         return None
-    return np.where(unknown, 0, single.queue_ns)
+    early, late = of.halves[0].tolist()
+    error = max(math.sqrt(of.variance(np.ones(1))), abs(late - early) * DRIFT / 4)
+    return math.hypot(error * student_quantile(CONFIDENCE, SLICES - 1) / _NORMAL, to_ms(inferred_ns))
 
 
-def _error(one: Sample) -> float:
-    """Of stretches of the run; and no less than it drifts. Wider by what few stretches leave open."""
-    early, late = one.halves
-    drift = abs(late.mean - early.mean) * DRIFT / 4 if len(early) and len(late) else 0.0
-    return max(one.error, drift) * student_quantile(CONFIDENCE, SLICES - 1) / _NORMAL
-
-
-def _queue(one: Figures) -> float | None:
-    return one.parts.get("queue")
-
-
-def _idle(report: Report | None) -> bool:
-    """Does the report say that no call waits for a thread?"""
-    server = None if report is None or report.inflight is None else report.inflight.server
-    return server is not None and server.cannot is None and not server.limited
-
-
-def _mean(rows: Sequence[Figures], values: Sequence[float]) -> float:
-    whole = sum(one.count for one in rows)
-    return math.fsum(one.count * value for one, value in zip(rows, values, strict=True)) / whole
-
-
-def _of_stack(report: Report | None, layer: str) -> float | None:
+def _of_stack(report: Report, layer: str) -> float | None:
     """A layer of the stack that a report was given; of several operations the mean."""
-    found = [row for row in report.stack if row.layer == layer] if report is not None else []
+    found = [row for row in report.stack if row.layer == layer]
     if len(found) == 1:
         return found[0].ms
-    counts = {row.op: row.count for row in report.matched.by_op} if report is not None and report.matched else {}
+    counts = {row.op: row.count for row in report.matched.by_op} if report.matched else {}
     weights = [counts.get(row.op, 0) for row in found]
     if not sum(weights):
         return None
     return math.fsum(weight * row.ms for weight, row in zip(weights, found, strict=True)) / sum(weights)
 
 
-def _slots(report: Report | None) -> int | None:
+def _slots(report: Report) -> int | None:
     """Of the client, where its calls wait for one: those of its connections, or of a session."""
-    if report is None or report.inflight is None:
+    if report.inflight is None:
         return None
     session = next((one.limit for one in report.inflight.sessions if one.limited and not one.callbacks), None)
     client = report.inflight.client

@@ -11,6 +11,7 @@ from nfslat.report.markdown import paragraphs
 from nfslat.report.text_layout import count_of, plain, shorten
 from nfslat.report.text_writer import write
 from nfslat.series.model import Point, Series
+from nfslat.series.points import parts_of
 from nfslat.series.words import WHAT, amount
 
 # From the application down; characters that tell from each other without colours.
@@ -55,18 +56,8 @@ def blocks(found: Series) -> Iterator[Block]:
 
 
 def parts(found: Series, point: Point) -> dict[str, float]:
-    """What a mean consists of, from the application to the storage."""
-    top = point.application_ms if found.top == "application" and point.application_ms is not None else None
-    queue = point.queue_ms if found.bottom != "server" and point.queue_ms is not None else 0.0
-    in_thread = point.server_ms - queue
-    stored = point.storage_ms if found.bottom == "storage" and point.storage_ms is not None else None
-    return {
-        **({} if top is None else {"above": top - point.client_ms}),
-        "network": point.network_ms,
-        **({} if found.bottom == "server" else {"queue": queue}),
-        **({} if stored is None else {"beyond": in_thread - stored}),
-        "in_thread": in_thread if stored is None else stored,
-    }
+    """What the mean of a run consists of."""
+    return parts_of(point, found.top, found.bottom)
 
 
 def label(found: Series, point: Point) -> str:

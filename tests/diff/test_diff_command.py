@@ -6,18 +6,20 @@ import argparse
 import contextlib
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from runs_by_hand import reported, run, single, wandering, write_csv
+from runs_by_hand import reported, run, single, wandering
 from valid import validator
 
 from nfslat.cli import diff as command
-from nfslat.diff import checks, model
+from nfslat.diff import checks, model, sections
 from nfslat.diff.answer import answer
+from nfslat.diff.runs import Run
 from nfslat.errors import InputError, UsageError
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -37,16 +39,9 @@ def _run(arguments: Sequence[str]) -> tuple[int, str, dict[str, Any]]:
     return status, out.getvalue(), found
 
 
-@pytest.fixture
-def csvs(tmp_path: Path) -> Callable[[float], str]:
-    """Makes the CSV file of a run whose server takes so many ms."""
-
-    def make(level_ms: float, ops: int = 1500) -> str:
-        rng = np.random.default_rng(int(level_ms * 10))
-        path = tmp_path / f"{level_ms}-{ops}.csv"
-        return write_csv(single(level_ms * wandering(rng, ops)[0]), path)
-
-    return make
+def _ops(level_ms: float, ops: int = 1500) -> Run:
+    """A run whose server takes so many ms."""
+    return run(single(level_ms * wandering(np.random.default_rng(int(level_ms * 10)), ops)[0]))
 
 
 def _report(path: Path, level_ms: float, count: int = 1500) -> str:
@@ -56,26 +51,14 @@ def _report(path: Path, level_ms: float, count: int = 1500) -> str:
     return str(path)
 
 
-def test_two_csv_files(csvs: Callable[[float], str]) -> None:
-    """Files of --csv hold single ops: full statistics, and the first line says what changed."""
-    status, text, found = _run([csvs(2.0), csvs(4.0)])
-    assert status == 0
-    assert text.startswith("B is slower: READ 8 KB ")
-    assert found["method"] == "slices"
-    assert found["verdict"]["change"] == "slower"
-    assert found["verdict"]["layer"] == "server"
-    row = found["rows"][0]
-    assert row["mean"]["low"] < row["mean"]["difference"] < row["mean"]["high"]
-
-
-def test_a_csv_file_gives_what_its_ops_give(tmp_path: Path) -> None:
-    """Reading what was written changes no figure, sizes that were not captured included."""
-    rng = np.random.default_rng(1)
-    one = single(2.0 * wandering(rng, 300)[0], size_bytes=np.where(np.arange(300) % 7 == 0, -1, 8192))
-    path = write_csv(one, tmp_path / "a.csv")
-    _, _, found = _run([path, path])
-    assert found["a"]["mean_ms"] == pytest.approx(float(one.client_ns.mean()) / 1e6)
-    assert [(row["size"], row["count_a"]) for row in found["rows"]] == [("8 KB", 257), (None, 43)]
+def test_single_ops_have_intervals() -> None:
+    """Captures hold single ops: full statistics, and the first line says what changed."""
+    found = answer(_ops(2.0), _ops(4.0))
+    assert sections.render(found, width=80, color=False).startswith("B is slower: READ 8 KB ")
+    assert (found.method, found.verdict.change, found.verdict.layer) == ("slices", "slower", "server")
+    mean = found.rows[0].mean
+    assert mean is not None
+    assert mean.low < mean.difference < mean.high
 
 
 def test_two_reports(tmp_path: Path) -> None:
@@ -96,49 +79,56 @@ def test_reports_that_cannot_tell_say_so(tmp_path: Path) -> None:
     assert "cannot be told from summaries" in " ".join(text.split())
 
 
-def test_a_report_beside_a_csv_file(tmp_path: Path, csvs: Callable[[float], str]) -> None:
+def test_a_report_beside_captures() -> None:
     """One with single ops and one without are compared as summaries."""
-    _, _, found = _run([_report(tmp_path / "a.json", 2.0), csvs(20.0)])
-    assert found["method"] == "summaries"
-    assert found["a"]["kind"] == "report"
-    assert found["b"]["kind"] == "csv"
+    found = answer(Run("a", "report", reported(2.0), None), _ops(20.0))
+    assert (found.method, found.a.kind, found.b.kind) == ("summaries", "report", "captures")
 
 
 @pytest.mark.parametrize(
-    ("check", "status", "result"),
+    ("check", "result"),
     [
-        ("mean=10%", 1, "crossed"),
-        ("READ.mean=1ms", 1, "crossed"),
-        ("READ.server.p50=500us", 1, "crossed"),
-        ("mean=300%", 0, "passed"),
-        ("network.mean=0ms", 0, "passed"),
-        ("read.mean=1s", 0, "passed"),
-        ("WRITE.mean=10%", 1, "undecided"),
-        ("READ.p99=1s", 1, "undecided"),
+        ("mean=10%", "crossed"),
+        ("READ.mean=1ms", "crossed"),
+        ("READ.server.p50=500us", "crossed"),
+        ("mean=300%", "passed"),
+        ("network.mean=0ms", "passed"),
+        ("read.mean=1s", "passed"),
+        ("WRITE.mean=10%", "undecided"),
+        ("READ.p99=1s", "undecided"),
     ],
 )
-def test_checks(csvs: Callable[[float], str], check: str, status: int, result: str) -> None:
-    """A threshold that is crossed, or cannot be decided, ends in status 1; the text says which."""
-    got, text, found = _run([csvs(2.0), csvs(4.0), "--check", check])
-    assert found["checks"][0]["result"] == result
-    assert got == status
-    assert f"--check {check} {result.upper()}" in " ".join(text.split())
+def test_checks(check: str, result: str) -> None:
+    """A threshold is crossed, passed, or cannot be decided; the text says which."""
+    found = answer(_ops(2.0), _ops(4.0), [checks.parse_check(check)])
+    assert found.checks[0].result == result
+    assert f"--check {check} {result.upper()}" in " ".join(sections.render(found, width=80, color=False).split())
 
 
-def test_a_check_on_few_ops_does_not_pass(tmp_path: Path) -> None:
+def test_a_check_on_few_ops_does_not_pass() -> None:
     """Equal runs with 30 ops each pass no check, for nobody can say that they are equal."""
-    path = write_csv(single(np.linspace(1, 2, 30)), tmp_path / "few.csv")
-    status, _, found = _run([path, path, "--check", "mean=50%"])
-    assert (status, found["checks"][0]["result"]) == (1, "undecided")
-    assert found["verdict"]["change"] == "unknown"
+    few = run(single(np.linspace(1, 2, 30)))
+    found = answer(few, few, [checks.parse_check("mean=50%")])
+    assert (found.checks[0].result, found.verdict.change) == ("undecided", "unknown")
 
 
 def test_checks_on_reports(tmp_path: Path) -> None:
-    """By operation they are decided by a report's figures; percentiles of all ops are in no report."""
+    """A report's figures decide them, and a crossed one ends in status 1; percentiles of several operations are in no
+    report."""
     files = [_report(tmp_path / "a.json", 2.0), _report(tmp_path / "b.json", 20.0)]
-    status, _, found = _run([*files, "--check", "READ.p99=5ms", "--check", "p99=5ms", "--check", "READ.mean=100s"])
-    assert [one["result"] for one in found["checks"]] == ["crossed", "undecided", "passed"]
+    wanted = {"READ.p99=5ms": "crossed", "READ.mean=100s": "passed", "server.mean=1ms": "crossed"}
+    status, _, found = _run([*files, *(word for check in wanted for word in ("--check", check))])
+    assert {one["text"]: one["result"] for one in found["checks"]} == wanted
     assert status == 1
+    assert _run([*files, "--check", "READ.mean=100s"])[0] == 0
+    rows = reported(2.0).matched.by_op  # type: ignore[union-attr]
+    two = replace(reported(2.0), matched=replace(reported(2.0).matched, by_op=[rows[0], replace(rows[0], op="WRITE")]))
+    both = Run("two", "report", two, None)
+    (check,) = answer(both, both, [checks.parse_check("p99=5ms")]).checks
+    assert (check.result, check.reason) == (
+        "undecided",
+        "a report has percentiles by operation only: --check OP.p99=5ms",
+    )
 
 
 @pytest.mark.parametrize(
@@ -175,30 +165,25 @@ _WHOLE: dict[str, Any] = {"schema": "nfslat.report/2"}
         b'{"schema": "nfslat.report/2", "matched": ' + b"9" * 5000 + b"}",
         b"{" + b'"a":{' * 100_000,
         b"{\xff}",
-        b"xid,program,version\n",
-        b"xid,program,op,size_bytes,client_t0_ns,client_t3_ns,call_send_ns,server_ns,reply_send_ns\n",
-        b"xid,program,op,size_bytes,client_t0_ns,client_t3_ns,call_send_ns,server_ns,reply_send_ns\n1,2\n",
-        b"xid,program,op,size_bytes,client_t0_ns,client_t3_ns,call_send_ns,server_ns,reply_send_ns\n1,2,READ,8,x,9,1,1,1\n",
-        b"xid,program,op,size_bytes,client_t0_ns,client_t3_ns,call_send_ns,server_ns,reply_send_ns\n1,2,READ,8,,9,1,1,1\n",
-        b"xid,program,op,size_bytes,client_t0_ns,client_t3_ns,call_send_ns,server_ns,reply_send_ns\n"
-        b"1,2,READ,8,99999999999999999999,9,1,1,1\n",
+        b"xid,program,version,op,client_t0_ns\n0x1,NFS,3,READ,8\n",
     ],
-    ids=range(24),
+    ids=range(19),
 )
-def test_input_that_is_none(tmp_path: Path, csvs: Callable[[float], str], content: bytes) -> None:
+def test_input_that_is_none(tmp_path: Path, content: bytes) -> None:
     """Empty, foreign, cut and wrong files end in one line that names the file, as A and as B."""
     path = tmp_path / "bad"
     path.write_bytes(content)
-    for files in ([str(path), csvs(2.0)], [csvs(2.0), str(path)]):
+    good = _report(tmp_path / "good", 2.0)
+    for files in ([str(path), good], [good, str(path)]):
         with pytest.raises(InputError, match="bad") as problem:
             _run(files)
         assert "\n" not in str(problem.value)
 
 
-def test_a_report_of_which_a_piece_is_missing(tmp_path: Path, csvs: Callable[[float], str]) -> None:
+def test_a_report_of_which_a_piece_is_missing(tmp_path: Path) -> None:
     """Whatever key is taken out of a report, or has the wrong type, it is refused or does without."""
     whole = json.loads(Path(_report(tmp_path / "a.json", 20.0)).read_text())
-    other = csvs(2.0)
+    other = _report(tmp_path / "b.json", 2.0)
     for key in whole:
         wrongs: tuple[Any, ...] = ("absent", None, 7, "text", [], {}, [7])
         for wrong in wrongs:
@@ -213,11 +198,11 @@ def test_a_report_of_which_a_piece_is_missing(tmp_path: Path, csvs: Callable[[fl
 
 
 @pytest.mark.parametrize("mean", [1e300, -1e300, 1e30, 2**63 + 4096])
-def test_figures_that_no_run_has(tmp_path: Path, csvs: Callable[[float], str], mean: float) -> None:
+def test_figures_that_no_run_has(tmp_path: Path, mean: float) -> None:
     """A report with means of 1e300 ms is refused in one line; it is no crossed check, and no overflow."""
     path = tmp_path / "huge.json"
     with pytest.raises(InputError, match=r"huge\.json: .*out of range") as problem:
-        _run([csvs(2.0), _report(path, mean), "--check", "mean=10%"])
+        _run([_report(tmp_path / "a.json", 2.0), _report(path, mean), "--check", "mean=10%"])
     assert "\n" not in str(problem.value)
 
 
@@ -237,10 +222,10 @@ def test_split_takes_one_pair(arguments: list[str]) -> None:
         _run(arguments)
 
 
-def test_filters_need_captures(csvs: Callable[[float], str]) -> None:
+def test_filters_need_captures(tmp_path: Path) -> None:
     """A report is finished: what a filter would leave of it nobody knows."""
     with pytest.raises(UsageError, match=r"--op: .*: a finished report; filters need captures"):
-        _run([csvs(2.0), csvs(4.0), "--op", "READ"])
+        _run([*[_report(tmp_path / "a.json", 2.0)] * 2, "--op", "READ"])
 
 
 def test_a_folder_without_a_pair(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ complete -c nfslat -n '_shtab_nfslat_using diff' -l start -x -d 'calls from here
 complete -c nfslat -n '_shtab_nfslat_using diff' -l end -x -d 'calls before this time'
 complete -c nfslat -n '_shtab_nfslat_using diff' -l all-programs -d 'also MOUNT, NLM, NSM, portmap, NFSACL, callbacks'
 complete -c nfslat -n '_shtab_nfslat_using diff' -l overwrite -d 'replace files that nfslat did not write as the same kind of output'
-complete -c nfslat -n '_shtab_nfslat_using diff; and test $_shtab_nfslat_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'A, then B: a report, a CSV file, a capture, or a folder'
+complete -c nfslat -n '_shtab_nfslat_using diff; and test $_shtab_nfslat_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'A, then B: a report, a capture, or a folder'
 complete -c nfslat -n '_shtab_nfslat_using; and test $_shtab_nfslat_npos -eq 0' -a fleet -d 'Compare the captures of one NFS server and of many of its clients: which clients'
 complete -c nfslat -n '_shtab_nfslat_using fleet' -s h -l help -d 'show this help message and exit'
 complete -c nfslat -n '_shtab_nfslat_using fleet' -l manifest -xka "(__fish_complete_path (commandline -ct))" -d 'TOML that says which files are whose, and names of groups'

@@ -16,7 +16,7 @@ import numpy as np
 
 from nfslat.diff import judge
 from nfslat.diff.model import Change
-from nfslat.diff.statistics import LEAST_OPS, Estimate, from_error, is_steady
+from nfslat.diff.statistics import Means, difference
 from nfslat.diff.tcp.model import Figure
 from nfslat.model.causes import Cause, Limit
 from nfslat.tcp.model import Detail
@@ -24,7 +24,6 @@ from nfslat.tcp.rounds import Trips
 from nfslat.tcp.stretches import InParts
 from nfslat.tcp.turns import Shape
 
-_LEAST_PARTS = 5  # in which there must be values
 # Of these a sender that waits is slower; the congestion window follows the path, and explains.
 _COSTS: tuple[Limit, ...] = (Cause.DELAYED_ACK, Cause.LOSS, Cause.RECEIVE_WINDOW, Cause.SPURIOUS)
 _EXPLAIN: tuple[Limit, ...] = (Cause.CONGESTION, Cause.UNKNOWN_WINDOW)
@@ -49,7 +48,7 @@ class _Kind:
     better: str | None
     speaks: bool
     counted: bool  # per value; else per second
-    factor: float = 1.0
+    unit_of: float = 1.0  # of the sums that a unit is
     least: float = 0.0  # of a difference that matters
 
 
@@ -84,7 +83,7 @@ def _all(a: Detail, b: Detail, turned: bool) -> Iterator[Figure]:
             continue
         busy = min(_busy(a, at), _busy(b, other))
         if busy >= _LEAST_BUSY:
-            kind = _Kind("rate with data to send", "Mbit/s", "higher", not in_turns, False, 1e-6)
+            kind = _Kind("rate with data to send", "Mbit/s", "higher", not in_turns, False, 1e6)
             yield _figure(kind, of, x.busy_bits, y.busy_bits)
         yield _figure(_Kind("round trip", "ms", "lower", one_way, True), of, x.round_trips_ms, y.round_trips_ms)
         yield from _percentiles(of, a.waits.rounds[at].trips, b.waits.rounds[other].trips)
@@ -92,11 +91,11 @@ def _all(a: Detail, b: Detail, turned: bool) -> Iterator[Figure]:
             if any(x.waited_ms[limit].total) or any(y.waited_ms[limit].total):
                 kind = _Kind(WAITS[limit], "ms/s", "lower", limit in _COSTS, False, least=_MS_PER_S)
                 yield _figure(kind, of, x.waited_ms[limit], y.waited_ms[limit])
-        kind = _Kind("retransmitted", "%", "lower", True, True, 100, _SHARE)
+        kind = _Kind("retransmitted", "%", "lower", True, True, 0.01, _SHARE)
         yield _figure(kind, of, x.again, y.again)
         yield _figure(_Kind("in flight", "bytes", None, False, True), of, x.in_flight_bytes, y.in_flight_bytes)
         yield _figure(_Kind("payload of a packet", "bytes", None, False, True), of, x.packet_bytes, y.packet_bytes)
-        yield _figure(_Kind("rate", "Mbit/s", None, False, False, 1e-6), of, x.bits, y.bits)
+        yield _figure(_Kind("rate", "Mbit/s", None, False, False, 1e6), of, x.bits, y.bits)
 
 
 def _percentiles(of: str, a: Trips | None, b: Trips | None) -> Iterator[Figure]:
@@ -118,56 +117,15 @@ def _per_second(turns: InParts, one: Detail) -> InParts:
 
 
 def _figure(kind: _Kind, of: str, a: InParts, b: InParts) -> Figure:
-    values = [_ratio(one) for one in (a, b)]
-    enough = all(_is_enough(one) for one in (a, b)) if kind.counted else True
-    known = enough and all(math.fsum(one.per) > 0 for one in (a, b))
-    found = _scaled(_difference(a, b, values, counted=kind.counted), kind.factor) if known else None
-    x, y = (value * kind.factor for value in values)
-    change = judge.change(x, y, found, is_ms=kind.unit == "ms")
+    means = [
+        Means.of_sums(one.total, one.per, one.squares, counted=kind.counted).in_units(kind.unit_of) for one in (a, b)
+    ]
+    known = all(one.enough if kind.counted else one.per.any() for one in means)
+    estimate = difference(means[0], means[1], np.ones(1)) if known else None
+    change = judge.change(float(means[0].mean[0]), float(means[1].mean[0]), estimate, is_ms=kind.unit == "ms")
     if kind.least and abs(change.difference) < kind.least:
         change = dataclasses.replace(change, relevant=False)
     return Figure(kind.name, of, kind.unit, kind.better, kind.speaks, change)
-
-
-def _ratio(one: InParts) -> float:
-    per = math.fsum(one.per)
-    return math.fsum(one.total) / per if per else 0.0
-
-
-def _is_enough(one: InParts) -> bool:
-    return math.fsum(one.per) >= LEAST_OPS and sum(1 for per in one.per if per) >= _LEAST_PARTS
-
-
-def _difference(a: InParts, b: InParts, values: list[float], *, counted: bool) -> Estimate:
-    errors = [_variance(one, value, counted=counted) for one, value in zip((a, b), values, strict=True)]
-    used = min(sum(1 for per in one.per if per) for one in (a, b))
-    found = from_error(values[1] - values[0], math.sqrt(math.fsum(errors)), used - 1)
-    both = zip((a, b), values, strict=True)
-    halves = [[_ratio(_half(one, late, value)) for late in (False, True)] for one, value in both]
-    return dataclasses.replace(found, steady=is_steady(values, halves))
-
-
-def _half(one: InParts, late: bool, whole: float) -> InParts:
-    """A half without any value says nothing else than the whole."""
-    middle = len(one.per) // 2
-    part = slice(middle, None) if late else slice(middle)
-    if not any(one.per[part]):
-        return InParts((whole,), (1.0,), 0.0)
-    return InParts(one.total[part], one.per[part], 0.0)
-
-
-def _variance(one: InParts, value: float, *, counted: bool) -> float:
-    """Of the ratio: from part to part, and at least that of single values that know nothing of each other."""
-    total, per = np.array(one.total), np.array(one.per)
-    count, whole = int(np.count_nonzero(per)), float(per.sum())
-    rest = total - value * per
-    moved = count / max(count - 1, 1) * float(rest @ rest)
-    alone = one.squares - (value * value * whole if counted else 0.0)
-    return max(moved, alone, 0.0) / (whole * whole)
-
-
-def _scaled(one: Estimate, factor: float) -> Estimate:
-    return Estimate(one.difference * factor, one.low * factor, one.high * factor, one.p, one.steady)
 
 
 def signed(one: Figure) -> float:
