@@ -79,7 +79,7 @@ def _where_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["printed.txt", CLIENT], 3, "write these with tcpdump -w FILE"),
         (["snapshot.txt", CLIENT], 3, "a snapshot, not a capture; give it with --server-snapshot"),
         (["report.json", CLIENT], 3, "nfslat diff compares two reports"),
-        (["ops.csv", CLIENT], 3, "nfslat diff compares two such files"),
+        (["ops.csv", CLIENT], 3, "nfslat diff compares reports"),
         ([*BOTH, "--server-snapshot", "notes.txt"], 3, "is not a snapshot: give what scripts/snapshot.sh prints"),
         (["--server-snapshot", *BOTH], 2, "a capture, or packed; give what scripts/snapshot.sh printed"),
         (["show", *BOTH], 2, "(see nfslat show --help)"),

@@ -64,7 +64,7 @@ class Pair:
         rows = [np.flatnonzero(np.isin(kind, at)) for kind in self.kinds.of]
         if isinstance(a, Single) and isinstance(b, Single):
             x, y = a.sample_ms(side, rows[0]), b.sample_ms(side, rows[1])
-            estimate = percentile_difference(x, y, share) if x.enough and y.enough else None
+            estimate = percentile_difference(x, y, share)
             of_share, enough = [one.percentile(share) for one in (x, y)], estimate is not None
         elif isinstance(a, Summaries) and isinstance(b, Summaries) and len(at) == 1:
             of_row = [one.of_side[side][own[0]] for one, own in zip((a, b), rows, strict=True)]
@@ -128,7 +128,28 @@ def compare(a: Ops, b: Ops) -> Compared:
     whole = _Parts(pair, both, all_moved=True)
     rows = [_row(pair, kind, whole) for kind in range(len(pair.kinds.names))]
     explained = (whole.layers(both), whole.at(both), whole.causes(both)) if both else ([], [], [])
-    rows, mix, layers, parts, causes = judge.all_looked_at(rows, mix, *explained)
+    worth = judge.all_looked_at(
+        [*(one for row in rows for one in (row.mean, row.p50, row.p99)), mix.same_mix],
+        [
+            *(one for row in rows for one in (row.server, row.network)),
+            *(part.change for parts in explained for part in parts),
+        ],
+    )
+    rows = [
+        dataclasses.replace(
+            row,
+            mean=worth(row.mean),
+            p50=worth(row.p50),
+            p99=worth(row.p99),
+            server=worth(row.server),
+            network=worth(row.network),
+        )
+        for row in rows
+    ]
+    layers, parts, causes = (
+        [dataclasses.replace(part, change=worth(part.change)) for part in parts] for parts in explained
+    )
+    mix = dataclasses.replace(mix, same_mix=worth(mix.same_mix))
     rows = [_judged(row, pair, kind, load) for kind, row in enumerate(rows)]
     return Compared(load, mix, rows, layers, parts, causes)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast
 
-from nfslat.diff.model import Change, Load, Mix, Part, Row
+from nfslat.diff.model import Change, Load, Row
 from nfslat.diff.statistics import Estimate, holm
+
+T = TypeVar("T", Change, Change | None)
 
 # How often two equal runs may differ in any figure that is looked at. A diff is made again and again: 1 in 20 is too
 # often.
@@ -57,47 +60,15 @@ class Doubt:
         return self.server if layer == "server" else self.network if layer == "network" else 0.0
 
 
-def adjusted(changes: Sequence[Change | None]) -> list[Change | None]:
-    """Each with the p that it has after all of them were looked at."""
-    ps = iter(holm([one.p for one in changes if one is not None and one.p is not None]))
-    return [
-        one
-        if one is None or one.p is None
-        else dataclasses.replace(one, p=(p := next(ps)), certain=p < CERTAIN and one.steady)
-        for one in changes
-    ]
-
-
-def all_looked_at(
-    rows: list[Row], mix: Mix, layers: list[Part], parts: list[Part], causes: list[Part]
-) -> tuple[list[Row], Mix, list[Part], list[Part], list[Part]]:
-    """Figures that could speak for a change are one family; those that explain it are another."""
-    speak = iter(adjusted([*(one for row in rows for one in (row.mean, row.p50, row.p99)), mix.same_mix]))
-    explain = iter(
-        adjusted(
-            [
-                *(one for row in rows for one in (row.server, row.network)),
-                *(part.change for part in (*layers, *parts, *causes)),
-            ]
-        )
-    )
-    rows = [
-        dataclasses.replace(
-            row,
-            mean=next(speak),
-            p50=next(speak),
-            p99=next(speak),
-            server=next(explain),
-            network=next(explain),
-        )
-        for row in rows
-    ]
-    mix = dataclasses.replace(mix, same_mix=next(speak))
-    layers, parts, causes = (
-        [dataclasses.replace(part, change=next(explain) or part.change) for part in of]
-        for of in (layers, parts, causes)
-    )
-    return rows, mix, layers, parts, causes
+def all_looked_at(*families: Sequence[Change | None]) -> Callable[[T], T]:
+    """What makes of a change what it is worth after all of its family were looked at. Figures that could speak for a
+    change are one family; those that explain it are another."""
+    worth: dict[int, Change] = {}
+    for family in families:
+        tested = [(one, one.p) for one in family if one is not None and one.p is not None]
+        for (one, _), p in zip(tested, holm([p for _, p in tested]), strict=True):
+            worth[id(one)] = dataclasses.replace(one, p=p, certain=p < CERTAIN and one.steady)
+    return lambda one: cast(T, worth.get(id(one), one))
 
 
 def evidence(row: Row) -> list[Change]:

@@ -12,13 +12,40 @@ from nfslat.diff.runs import Ns, Ops
 from nfslat.model.units import to_ms
 
 _LAYERS = ("client", "network", "server")
-# Whose the parts are, as in the verdict of a report: what is not the server's response time is the network's, and of
-# that what TCP, or a host that stood still, made of it is theirs.
-_LAYER_OF = {"server": "server", "queue": "server", "in_thread": "server", "server_paused": "server",
-             "client_paused": "client"}  # fmt: skip
 # What TCP or a host that stood still made of the server's time is a row of its own where it is so much of it in either
 # run; less is left where it lies, as a report's verdict does (`findings.facts`).
 _MOVES = 0.01
+
+
+class Kind(NamedTuple):
+    """What a part of the response time is."""
+
+    layer: str
+    label: str
+    words: str  # in a sentence
+    of_that: str = ""  # where it lies, of one of the network's that a reader would look for elsewhere
+
+
+# Layers are as in the verdict of a report: what is not the server's response time is the network's, and of that what
+# TCP, or a host that stood still, made of it is theirs.
+PARTS = {
+    "call_send": Kind("network", "call: sending", "sending the call", "while calls were being sent"),
+    "network": Kind("network", "network, both ways", "the network"),
+    "call_net": Kind("network", "to the server", "the network, towards the server,"),
+    "reply_net": Kind("network", "back", "the network, towards the client,"),
+    "tcp_waits": Kind(
+        "network",
+        "server: TCP waits",
+        "calls and replies that TCP held back at the server",
+        "within the server's response time, where TCP held calls or replies back",
+    ),
+    "server_paused": Kind("server", "server was stalled", "a paused server"),
+    "queue": Kind("server", "server: queue", "the wait for a server thread"),
+    "in_thread": Kind("server", "server: in thread", "the server, in a thread,"),
+    "server": Kind("server", "server", "the server"),
+    "client_paused": Kind("client", "client was stalled", "a paused client"),
+    "reply_send": Kind("network", "reply: sending", "sending the reply", "while replies were being sent"),
+}
 
 
 class Column(NamedTuple):
@@ -48,7 +75,7 @@ def columns(a: Ops, b: Ops) -> list[Column]:
     found: list[Column] = []
 
     def add(name: str, values: Sequence[Ns], depth: int = 0, error_ms: float = 0.0) -> None:
-        layer = _LAYER_OF.get(name, "network")
+        layer = PARTS[name].layer
         found.append(Column(name, layer, depth, values, error_ms + doubt.on(layer)))
 
     def any_of(*some: Ns) -> bool:

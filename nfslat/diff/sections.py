@@ -8,25 +8,13 @@ from nfslat.answer.words import adding_up, ms, percent
 from nfslat.diff import judge
 from nfslat.diff import verdict as verdicts
 from nfslat.diff.model import Change, Diff, Part, Row, Setting
+from nfslat.diff.parts import PARTS
 from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title, indented
 from nfslat.report.text_layout import count, count_of
 from nfslat.report.text_writer import write
 
 _DIFFERS = 3  # kinds of ops that only one run has; the table names them all
 _ROWS = 15  # of the table by operation; the others are counted
-_NAMES = {
-    "call_send": "call: sending",
-    "network": "network, both ways",
-    "call_net": "to the server",
-    "reply_net": "back",
-    "queue": "server: queue",
-    "in_thread": "server: in thread",
-    "server": "server",
-    "tcp_waits": "server: TCP waits",
-    "server_paused": "server was stalled",
-    "client_paused": "client was stalled",
-    "reply_send": "reply: sending",
-}
 
 
 def render(found: Diff, *, width: int, color: bool) -> str:
@@ -100,8 +88,8 @@ def _parts(title: str, column: str, parts: Sequence[Part]) -> Iterator[Block]:
     yield Title(f"{title}, ms at the same mix")
     rows: list[list[Cell]] = [
         [
-            indented(_NAMES.get(one.name, one.name.replace("_", " ")), one.depth),
-            *(one.change.a, one.change.b, one.change.difference, *_interval(one.change)),
+            indented(PARTS[one.name].label if one.name in PARTS else one.name.replace("_", " "), one.depth),
+            *_figures(one.change),
             judge.said_of(one.change),
         ]
         for one in parts
@@ -109,8 +97,8 @@ def _parts(title: str, column: str, parts: Sequence[Part]) -> Iterator[Block]:
     yield Table("ldddddl", [column, "A", "B", "B - A", "from", "to", ""], rows)
 
 
-def _interval(change: Change) -> tuple[Cell, Cell]:
-    return change.low, change.high
+def _figures(change: Change) -> Sequence[Cell]:
+    return change.a, change.b, change.difference, change.low, change.high
 
 
 def _rows(rows: Sequence[Row]) -> Iterator[Block]:
@@ -122,12 +110,11 @@ def _rows(rows: Sequence[Row]) -> Iterator[Block]:
         if row.mean is None:
             cells.append([name, *counts, "", "", "", "", "", row.verdict])
             continue
-        cells.append([name, *counts, row.mean.a, row.mean.b, row.mean.difference, *_interval(row.mean), _said(row)])
+        cells.append([name, *counts, *_figures(row.mean), _said(row)])
         if row.verdict in ("slower", "faster", "not relevant", "load"):
             for label, change in (("median", row.p50), ("p99", row.p99)):
                 if change is not None:
-                    figures = [change.a, change.b, change.difference, *_interval(change)]
-                    cells.append([indented(label, 1), "", "", *figures, judge.said_of(change)])
+                    cells.append([indented(label, 1), "", "", *_figures(change), judge.said_of(change)])
     yield Table("lrrdddddl", ["", "ops A", "B", "mean A", "B", "B - A", "from", "to", ""], cells)
     if len(rows) > _ROWS:
         yield Prose(

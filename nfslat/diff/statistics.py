@@ -130,16 +130,6 @@ class Sample:
         return len(self.values)
 
     @cached_property
-    def degrees(self) -> int:
-        """Degrees of freedom: stretches in which there are any, less one."""
-        return int(np.count_nonzero(np.bincount(self.slices, minlength=SLICES))) - 1
-
-    @property
-    def enough(self) -> bool:
-        """Can anything be said of the values?"""
-        return len(self) >= LEAST_OPS and self.degrees >= LEAST_SLICES - 1
-
-    @cached_property
     def halves(self) -> tuple[Sample, Sample]:
         """What began in the first and in the second half of the run."""
         early = self.slices < SLICES // 2
@@ -149,15 +139,9 @@ class Sample:
         """Nearest rank."""
         return float(self.values[max(math.ceil(share * len(self)) - 1, 0)])
 
-    def share_error(self, share: float) -> float:
-        """Standard error of the share of ops that are not above the percentile."""
-        rows = len(self)
-        below = int(np.searchsorted(self.values, self.percentile(share), side="right"))
-        counts = np.bincount(self.slices, minlength=SLICES)
-        over = np.bincount(self.slices[:below], minlength=SLICES) - below / rows * counts
-        spread = (self.degrees + 1) / max(self.degrees, 1) * float(over @ over) / rows**2
-        # What waits in queues is hardly ever steadier than chance; a smaller spread is luck.
-        return math.sqrt(max(spread, share * (1 - share) / rows))
+    def below(self, value: float) -> Means:
+        """Share of the ops that are not above it."""
+        return Means.of((self.values <= value).astype(np.int64), self.slices, np.zeros(len(self), dtype=np.int64), 1)
 
     def percentile_range(self, share: float, reach: float) -> tuple[float, float]:
         """Where the percentile may be if the share of ops below is off by `reach`; infinite where ops run out."""
@@ -240,14 +224,17 @@ def most_variance(of: Summary) -> float:
 
 
 def percentile_difference(a: Sample, b: Sample, share: float) -> Estimate | None:
-    """None where the slowest ops are too few to say where the percentile ends."""
-    degrees = min(a.degrees, b.degrees)
-    difference = b.percentile(share) - a.percentile(share)
-
-    if degrees < 1 or not all(len(half) for one in (a, b) for half in one.halves):
-        return None
-    errors = a.share_error(share), b.share_error(share)
+    """None where the ops are too few, or the slowest of them, to say where the percentile ends."""
     x, y = a.percentile(share), b.percentile(share)
+    difference, below = y - x, (a.below(x), b.below(y))
+    degrees = min(one.degrees for one in below)
+    if not all(one.enough for one in below) or not all(len(half) for one in (a, b) for half in one.halves):
+        return None
+    # What waits in queues is hardly ever steadier than chance; a smaller spread is luck.
+    errors = [
+        math.sqrt(max(of.variance(np.ones(1)), share * (1 - share) / len(one)))
+        for one, of in zip((a, b), below, strict=True)
+    ]
 
     def bounds(t: float) -> tuple[float, float]:
         (al, ah), (bl, bh) = a.percentile_range(share, t * errors[0]), b.percentile_range(share, t * errors[1])

@@ -8,8 +8,9 @@ from nfslat.answer.words import ms
 from nfslat.diff import judge, reports
 from nfslat.diff.compare import Compared, compare
 from nfslat.diff.model import Change, FindingChange, Load, Mix, Part, Row, Verdict
+from nfslat.diff.parts import PARTS
 from nfslat.diff.runs import Run, comparable
-from nfslat.diff.why import OF_THAT, WHAT, cause, leading
+from nfslat.diff.why import WHAT, cause, leading
 from nfslat.findings.catalogue import explaining
 
 
@@ -116,7 +117,7 @@ def _changed(judged: Sequence[Row], compared: Compared, found: Sequence[FindingC
         text += f". {_capital(WHAT[part.name])} {verb} {ms(abs(part.change.difference))} ms"
         text += " at the same mix of ops" if of_all else _of_mean(lead, name)
         if of_that is not None:
-            text += f", {ms(abs(of_that.change.difference))} ms of that {OF_THAT[of_that.name]}"
+            text += f", {ms(abs(of_that.change.difference))} ms of that {PARTS[of_that.name].of_that}"
         text += said + _doubt(part, compared)
     text += "."
     limit = next(

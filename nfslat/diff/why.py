@@ -9,21 +9,14 @@ from nfslat.answer.words import ms
 from nfslat.diff import judge
 from nfslat.diff.compare import Compared
 from nfslat.diff.model import FindingChange, Part
+from nfslat.diff.parts import PARTS
 from nfslat.findings.catalogue import explaining
 
 WHAT = {
-    "call_send": "sending the call",
     "network": "the network",
-    "call_net": "the network, towards the server,",
-    "reply_net": "the network, towards the client,",
-    "queue": "the wait for a server thread",
-    "in_thread": "the server, in a thread,",
     "server": "the server",
     "client": "the client",
-    "tcp_waits": "calls and replies that TCP held back at the server",
-    "server_paused": "a paused server",
-    "client_paused": "a paused client",
-    "reply_send": "sending the reply",
+    **{name: one.words for name, one in PARTS.items()},
     "lost": "the wait for lost data",
     "overtaken": "the wait for out-of-order data",
     "held": "packets held in transit, or by a host that paused,",
@@ -34,12 +27,6 @@ WHAT = {
     "sender": "senders that were silent in mid-message",
     "head_of_line": "the wait behind other replies",
     "distance": "the distance",
-}
-# Parts of the network's that a reader would look for elsewhere.
-OF_THAT = {
-    "tcp_waits": "within the server's response time, where TCP held calls or replies back",
-    "call_send": "while calls were being sent",
-    "reply_send": "while replies were being sent",
 }
 
 
@@ -64,7 +51,9 @@ def leading(parts: Sequence[Part], slower: bool) -> tuple[Part | None, Part | No
     if layer != "network":
         return most, None
     sums = [math.fsum(getattr(one.change, side) for one in by_layer[layer]) for side in ("a", "b")]
-    inner = max((one for one in by_layer[layer] if one.name in OF_THAT), key=lambda one: growth([one]), default=None)
+    inner = max(
+        (one for one in by_layer[layer] if PARTS[one.name].of_that), key=lambda one: growth([one]), default=None
+    )
     known = inner if inner is not None and inner.change.relevant and growth([inner]) > 0 else None
     return Part("network", "network", 0, judge.change(sums[0], sums[1], None)), known
 

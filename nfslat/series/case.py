@@ -14,6 +14,7 @@ from nfslat.findings.catalogue import explaining
 from nfslat.series.fit import Data, Shapes, shapes
 from nfslat.series.model import Growth, Point
 from nfslat.series.points import Measured, parts_of
+from nfslat.series.words import PARTS
 
 FAR = 3.0  # standard errors: a run that lies so far above those before it is no chance
 MOST = 0.5  # of the growth: a part with so much makes it
@@ -118,12 +119,11 @@ def cause(of: Case) -> str | None:
     before = next((run for run in of.runs if run.load >= at), of.runs[0])
     if of.part is None:
         return None
-    layer = {"above": "client", "network": "network"}.get(of.part, "server")
     found = {}
     for one in reports.findings(before.run.report, of.runs[-1].run.report):
         more = one.ms_b - one.ms_a if one.ms_a is not None and one.ms_b is not None else 0.0
         is_new = one.change == "new" and of.part == "above"  # what waits there has no share of the packets' time
-        if (one.code in explaining(of.part) or one.layer == layer) and (more > 0 or is_new):
+        if (one.code in explaining(of.part) or one.layer == PARTS[of.part].layer) and (more > 0 or is_new):
             found[one.code] = more
     return max(found, key=lambda code: found[code], default=None)
 

@@ -12,8 +12,7 @@ from nfslat.report.charts.style import COLOUR, DASH, PLAIN, WHOLE, Lane, beside,
 from nfslat.report.text_layout import shorten, visible
 from nfslat.series.model import Series
 from nfslat.series.sections import label, parts
-from nfslat.series.sections import words as names
-from nfslat.series.words import amount, of_loads
+from nfslat.series.words import amount, of_loads, parts_down_to
 
 _KEY_PX, _PLOT_PX, _RATE_PX, _GAP_PX = 15, 260, 90, 34
 _STYLE: dict[str, tuple[str, list[int], str]] = {  # colour, dash and shape of each line
@@ -37,7 +36,10 @@ def charts(found: Series) -> list[Chart]:
     top = _KEY_PX * len(keys) + 24
     domain = [min(0.0, *(value for of in rows for value in of.values())), max(wholes) * 1.05 or 1.0]
     drawn = lane(top, _PLOT_PX, "mean, ms", domain, {"format": PLAIN, "tickCount": 6})
-    named = {"whole": "application" if found.top == "application" else "client SRT", **names(found)}
+    named = {
+        "whole": "application" if found.top == "application" else "client SRT",
+        **{name: one.words for name, one in parts_down_to(found.bottom).items()},
+    }
     for row, key in enumerate(keys):
         values = wholes if key == "whole" else [of[key] for of in rows]
         drawn.marks += [*_key(key, named[key], row * _KEY_PX + 12), _line(found, key, named[key], values, x, at, drawn)]

@@ -15,7 +15,7 @@ from nfslat.series.case import Case, case, cause, data_of
 from nfslat.series.fit import CERTAIN, shapes
 from nfslat.series.model import Fit, Growth, Verdict
 from nfslat.series.points import Measured, parts_of
-from nfslat.series.words import WHAT, amount, below, between, limited, of_loads
+from nfslat.series.words import PARTS, amount, below, between, limited, of_loads
 
 _OPEN = 0.2  # of the latency: growth that may be so large, and is not certain, leaves the question open
 _NARROW = 1.5  # times the lower bound of the load: the upper one, of what is well known
@@ -98,7 +98,7 @@ def _said(
     text += f"{each}: {ms(was)} ms before, {ms(now)} ms with {of_loads(of.last, of.unit)}."
     if of.part is None:
         shares = sorted(((one.share or 0.0, one.part) for one in summed), reverse=True)
-        listed = ", ".join(f"{WHAT[name]} {share * 100:.0f} %" for share, name in shares if share >= _NEAR)
+        listed = ", ".join(f"{PARTS[name].words} {share * 100:.0f} %" for share, name in shares if share >= _NEAR)
         text += f" No part makes half of that: {listed}."
     else:
         share = next(min(one.share or 0.0, 1.0) for one in summed if one.part == of.part)

@@ -10,9 +10,9 @@ from nfslat.report.png import pngs, titled
 from nfslat.series.charts import charts
 from nfslat.series.model import Series
 from nfslat.series.sections import growth_section, runs_section, steps_section
+from nfslat.series.words import PARTS
 
 _PACKAGE = "nfslat.series"
-_LAYERS = {"above": "client", "network": "network", "queue": "server", "beyond": "server"}
 
 
 def render(found: Series) -> str:
@@ -53,4 +53,4 @@ def culprit(found: Series) -> str | None:
     """The layer that makes the growth."""
     verdict = found.verdict
     grows = verdict.outcome in ("from-load", "throughout", "cannot-tell")
-    return _LAYERS.get(verdict.part or "") if grows else None
+    return PARTS[verdict.part].layer if grows and verdict.part is not None else None

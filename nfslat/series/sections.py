@@ -12,14 +12,10 @@ from nfslat.report.text_layout import count_of, plain, shorten
 from nfslat.report.text_writer import write
 from nfslat.series.model import Point, Series
 from nfslat.series.points import parts_of
-from nfslat.series.words import WHAT, amount
+from nfslat.series.words import amount, parts_down_to
 
-# From the application down; characters that tell from each other without colours.
-MARKS = {"above": "a", "network": "n", "queue": "w", "beyond": "b", "in_thread": "#"}
 _LEAST_P = 1e-6  # that is printed
 _NAMES, _UNIT = 12, 10  # columns of a name, and of a unit
-_HEADS = {"above": "above\nwire", "network": "network", "queue": "wait for\nthread", "beyond": "beyond\nstorage"}
-_BOTTOM = {"in_thread": "in a\nthread", "storage": "storage", "server": "server"}
 _SHAPES = {
     "level": "level",
     "line": "grows from the first load on",
@@ -65,12 +61,6 @@ def label(found: Series, point: Point) -> str:
     return amount(point.load) if point.load is not None else shorten(plain(point.name), _NAMES)
 
 
-def words(found: Series) -> dict[str, str]:
-    """Part -> what the reader of this series calls it."""
-    names = {"storage": "storage", "server": "at the server", "in_thread": WHAT["in_thread"]}
-    return {**WHAT, "in_thread": names[found.bottom]}
-
-
 def _bars(found: Series, width: int) -> Iterator[Block]:
     """A bar for each run, as long as its latency, of the letters of its parts."""
     rows = [(label(found, point), parts(found, point)) for point in found.points]
@@ -79,14 +69,14 @@ def _bars(found: Series, width: int) -> Iterator[Block]:
     left = max([len(unit), *(len(name) for name, _ in rows)])
     room = max(min(width, 100) - left - 12, 20)
     yield Title("Where a mean operation spends its time")
-    named = words(found)
-    yield Prose(", ".join(f"{MARKS[name]} {named[name]}" for name in (rows[0][1] if rows else {})))
+    named = parts_down_to(found.bottom)
+    yield Prose(", ".join(f"{named[name].mark} {named[name].words}" for name in (rows[0][1] if rows else {})))
     lines = [f"{unit:>{left}}  {'ms':>8}"]
     for name, of in rows:
         whole, drawn, at = math.fsum(of.values()), "", 0.0
         for part, value in of.items():
             at += max(value, 0.0)
-            drawn += MARKS[part] * (round(at / most * room if most > 0 else 0) - len(drawn))
+            drawn += named[part].mark * (round(at / most * room if most > 0 else 0) - len(drawn))
         lines.append(f"{name:>{left}}  {ms(whole):>8}  {drawn}".rstrip())
     yield Lines(lines)
 
@@ -97,7 +87,8 @@ def runs_section(found: Series) -> Iterator[Block]:
     columns = list(parts(found, found.points[0]))
     first = "app" if found.top == "application" else "client\nSRT"
     heads = [shorten(plain(found.unit), _UNIT), "ops/s", "in\nflight", first]
-    heads += [_HEADS.get(name) or _BOTTOM[found.bottom] for name in columns]
+    named = parts_down_to(found.bottom)
+    heads += [named[name].head for name in columns]
     rows: list[list[Cell]] = []
     for point in found.points:
         of = parts(found, point)
@@ -122,11 +113,11 @@ def runs_section(found: Series) -> Iterator[Block]:
 
 def growth_section(found: Series) -> Iterator[Block]:
     """What each part adds, and which shape goes with it."""
-    named = words(found)
+    named = parts_down_to(found.bottom)
     if found.growth:
         yield Title("What grows, ms")
         rows: list[list[Cell]] = [
-            [named[one.part], one.before_ms, one.after_ms, "" if one.share is None else percent(one.share)]
+            [named[one.part].words, one.before_ms, one.after_ms, "" if one.share is None else percent(one.share)]
             for one in found.growth
         ]
         yield Table("lddr", ["", "before", "highest load", "of the growth"], rows)

@@ -55,14 +55,8 @@ class _Kind:
 def figures(a: Detail, b: Detail, *, turned: bool) -> list[Figure]:
     """All that both have; `turned`: the endpoints of B are the other way round."""
     found = list(_all(a, b, turned))
-    speak = [one for one in found if one.speaks]
-    explain = [one for one in found if not one.speaks]
-    told = {
-        id(one): change
-        for family in (speak, explain)
-        for one, change in zip(family, judge.adjusted([one.change for one in family]), strict=True)
-    }
-    return [dataclasses.replace(one, change=told[id(one)] or one.change) for one in found]
+    worth = judge.all_looked_at(*([one.change for one in found if one.speaks == speaks] for speaks in (True, False)))
+    return [dataclasses.replace(one, change=worth(one.change)) for one in found]
 
 
 def _all(a: Detail, b: Detail, turned: bool) -> Iterator[Figure]:
