@@ -57,6 +57,11 @@ def shares_adding_up(parts: Sequence[float], of: Sequence[str] = ()) -> list[str
     return [f"{_fixed(one, 1)} %" for one in _within([part / total * 100 for part in parts], of, 1000, 1)]
 
 
+def capital(text: str) -> str:
+    """As it begins a sentence."""
+    return text[:1].upper() + text[1:]
+
+
 def percent(share: float | None) -> str:
     """``89.0 %``, ``0.06 %``; a dash where a share says nothing (unknown, or of a total that is about nothing)."""
     if share is None or not abs(share) < 10:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TypeVar
 
 from nfslat import __version__, api, pipeline
+from nfslat.answer.contract import Document
 from nfslat.answer.model import SCHEMA, Report, Tool
 from nfslat.diff.runs import Run, single_ops
 from nfslat.errors import InputError, UsageError
@@ -14,8 +15,10 @@ from nfslat.evidence.known import Known
 from nfslat.results import Correlation
 from nfslat.select import Filters
 
+D = TypeVar("D", bound=Document)
+
 _NOT_CAPTURES = (".json", ".csv", ".txt", ".md", ".log")
-_START_BYTES = 64
+_START_BYTES = 300  # that say what it is
 
 
 def from_file(name: str, filters: Filters, *, engine: str | None, quiet: bool) -> Run:
@@ -27,17 +30,39 @@ def from_file(name: str, filters: Filters, *, engine: str | None, quiet: bool) -
         raise InputError(f"{name}: no such file")
     if not path.is_file():
         raise InputError(f"{name}: neither a file nor a folder")
-    with path.open("rb") as stream:
-        start = stream.read(_START_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
+    start = beginning(path)
     if not start:
         raise InputError(f"{name}: the file is empty")
     if not start.startswith(b"{"):
         return from_captures([name], filters, engine=engine, quiet=quiet)
     if filters.text:
         raise UsageError(f"{', '.join(filters.text)}: {name}: a finished report; filters need captures")
+    report = document(Report, name)
+    if report.matched is None:
+        raise InputError(f"{name}: a report on one capture, of which nothing is inferred; diff needs both sides")
+    sides = {"server", "client"} - ({report.inferred.side} if report.inferred else set())
+    if report.captures.keys() != sides or report.clock is None or report.verdict is None:
+        raise InputError(f"{name}: not a whole report of {SCHEMA}: no captures of both sides, clock or verdict")
+    run = Run(name, "report", report, None)
+    if not run.summaries.ops:
+        raise InputError(f"{name}: a report without matched ops")
+    if run.summaries.count.min() < 1:
+        raise InputError(f"{name}: not a whole report of {SCHEMA}: a row without ops")
+    return run
+
+
+def beginning(path: Path) -> bytes:
+    """What a file begins with, without blanks and the mark of UTF-8."""
+    with path.open("rb") as stream:
+        return stream.read(_START_BYTES).removeprefix(b"\xef\xbb\xbf").lstrip()
+
+
+def document(kind: type[D], name: str) -> D:
+    """A report in a file. Raises ``InputError`` for what is no such report."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as text:
-            return _of_json(name, text)
+        return kind.from_json(Path(name).read_text(encoding="utf-8-sig"), name)
+    except OSError as problem:
+        raise InputError(f"{name}: {problem.strerror}") from problem
     except UnicodeDecodeError as problem:
         raise InputError(f"{name}: not a text file") from problem
 
@@ -51,8 +76,6 @@ def captures_in(name: str) -> list[str]:
     """The captures in a folder: the server's and the client's, or the only one. Raises ``InputError`` where there is
     none, or more than one of a side."""
     folder = Path(name)
-    if not folder.is_dir():
-        raise InputError(f"{name}: no folder with captures server.* and client.*")
     found = []
     for side in ("server", "client"):
         names = sorted(
@@ -91,18 +114,3 @@ def of_correlation(found: Correlation, filters: Filters, name: str, *, borders: 
     tool = Tool(__version__, found.engine, "nfslat diff", found.srt)
     report = pipeline.report(analysis, tool, filters, Known(), borders=borders)
     return Run(name, "captures", report, single_ops(analysis))
-
-
-def _of_json(name: str, text: TextIO) -> Run:
-    report = Report.from_json(text.read(), name)
-    if report.matched is None:
-        raise InputError(f"{name}: a report on one capture, of which nothing is inferred; diff needs both sides")
-    sides = {"server", "client"} - ({report.inferred.side} if report.inferred else set())
-    if report.captures.keys() != sides or report.clock is None or report.verdict is None:
-        raise InputError(f"{name}: not a whole report of {SCHEMA}: no captures of both sides, clock or verdict")
-    run = Run(name, "report", report, None)
-    if not run.summaries.ops:
-        raise InputError(f"{name}: a report without matched ops")
-    if run.summaries.count.min() < 1:
-        raise InputError(f"{name}: not a whole report of {SCHEMA}: a row without ops")
-    return run

@@ -13,7 +13,7 @@ from nfslat.select import Filters
 from nfslat.series import growth
 from nfslat.series.case import with_idle_threads
 from nfslat.series.inputs import Asked, Listed
-from nfslat.series.model import SCHEMA, Series, Step, Verdict
+from nfslat.series.model import SCHEMA, Fit, Growth, Series, Step, Verdict
 from nfslat.series.points import Measured, measured, placed
 
 
@@ -33,15 +33,17 @@ def series(listed: Listed, runs: Sequence[Measured], command: str) -> Series:
     waits = all(one.queue_ms is not None for one in points)
     bottom = "storage" if stored else "in_thread" if waits else "server"
     runs = [placed(one, top, bottom) for one in runs]
-    steps = []
+    steps: list[Step] = []
+    grown: list[Growth] = []
+    fits: list[Fit] = []
     loads = {one.load for one in points}
     if None in loads or len(loads) < 2:
         steps = [_step(a, b) for a, b in itertools.pairwise(runs)]
-        found = growth.Found(_of_steps(steps), [], [])
+        said = _of_steps(steps)
     else:
-        found = growth.verdict(runs, top, bottom, listed.unit)
+        said, grown, fits = growth.verdict(runs, top, bottom, listed.unit)
         if _other_mixes(runs):
-            found = replace(found, verdict=replace(found.verdict, confidence="low"))
+            said = replace(said, confidence="low")
     return Series(
         schema=SCHEMA,
         nfslat=__version__,
@@ -50,10 +52,10 @@ def series(listed: Listed, runs: Sequence[Measured], command: str) -> Series:
         unit=listed.unit,
         top=top,
         bottom=bottom,
-        verdict=found.verdict,
+        verdict=said,
         points=[one.point for one in runs],
-        growth=found.growth,
-        fits=found.fits,
+        growth=grown,
+        fits=fits,
         steps=steps,
         notes=_notes(runs, top, bottom, waits=waits),
     )

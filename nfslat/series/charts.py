@@ -11,7 +11,8 @@ from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.style import COLOUR, DASH, PLAIN, WHOLE, Lane, beside, channel, lane, lanes, rule, tips, words
 from nfslat.report.text_layout import shorten, visible
 from nfslat.series.model import Series
-from nfslat.series.sections import label, parts
+from nfslat.series.points import parts_of
+from nfslat.series.sections import label
 from nfslat.series.words import amount, of_loads, parts_down_to
 
 _KEY_PX, _PLOT_PX, _RATE_PX, _GAP_PX = 15, 260, 90, 34
@@ -29,7 +30,7 @@ def charts(found: Series) -> list[Chart]:
     """One picture of two lanes; none for a single point."""
     if len(found.points) < 2:
         return []
-    rows = [parts(found, point) for point in found.points]
+    rows = [parts_of(point, found.top, found.bottom) for point in found.points]
     wholes = [math.fsum(of.values()) for of in rows]
     x, at = _x(found)
     keys = ["whole", *rows[0]]

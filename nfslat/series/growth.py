@@ -5,11 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from nfslat.answer.words import ms
+from nfslat.answer.words import capital, ms
 from nfslat.diff import judge
 from nfslat.series.case import Case, case, cause, data_of
 from nfslat.series.fit import CERTAIN, shapes
@@ -24,20 +23,11 @@ _SINGLE_OPS = "captures of these runs, as reports hold no single ops"
 _NEAR = 0.1  # of a load: two ways to tell it agree
 
 
-@dataclass(frozen=True)
-class Found:
-    """All that is said of the loads."""
-
-    verdict: Verdict
-    growth: list[Growth]
-    fits: list[Fit]
-
-
-def verdict(runs: Sequence[Measured], top: str, bottom: str, unit: str) -> Found:
-    """Of runs by load; `top` and `bottom` are where the disparity begins and ends."""
+def verdict(runs: Sequence[Measured], top: str, bottom: str, unit: str) -> tuple[Verdict, list[Growth], list[Fit]]:
+    """Of runs by load, with what grows and which shapes fit; the disparity is between `top` and `bottom`."""
     of = case(runs, top, bottom, unit)
     fits = [] if of.shape is None else [of.shape.level, of.shape.line, of.shape.bend, of.shape.soft]
-    return Found(_growing(of) if of.grows else _not_growing(of), of.growth, fits)
+    return _growing(of) if of.grows else _not_growing(of), of.growth, fits
 
 
 def _growing(of: Case) -> Verdict:
@@ -84,11 +74,11 @@ def _said(
     was, now = (math.fsum(getattr(one, side) for one in summed) for side in ("before_ms", "after_ms"))
     low, high = interval
     if outcome == "throughout":
-        text = f"{_capital(what)} from the first load on"
+        text = f"{capital(what)} from the first load on"
         text += f" (or from one up to {of_loads(high, of.unit)})" if high > of.first else ""
     elif outcome == "cannot-tell":
         text = (
-            f"{_capital(what)} between {amount(low)} and {of_loads(high, of.unit)}: from where, these runs cannot tell"
+            f"{capital(what)} between {amount(low)} and {of_loads(high, of.unit)}: from where, these runs cannot tell"
         )
     elif estimate is None:
         text = f"Above {amount(low)} to {of_loads(high, of.unit)} {what}"
@@ -108,7 +98,7 @@ def _said(
         text += "." if at is None else f": so many calls are there at once from {of_loads(at, of.unit)} on."
     base = next(one for one in of.growth if one.part == "in_thread")
     if base.after_ms - base.before_ms >= max(_OPEN * base.before_ms, judge.RELEVANT_MS):
-        text += f" {_capital(below(of.bottom))} grows, too: {ms(base.before_ms)} to {ms(base.after_ms)} ms."
+        text += f" {capital(below(of.bottom))} grows, too: {ms(base.before_ms)} to {ms(base.after_ms)} ms."
     return text
 
 
@@ -121,7 +111,7 @@ def _not_growing(of: Case) -> Verdict:
         if most < 0:
             outcome, sure = "falls", "medium"
             ends = f"{ms(float(of.data.ms[0]))} to {ms(float(of.data.ms[-1]))} ms above it"
-            text = f"{_capital(what)} comes nearer to {below(of.bottom)} {span}: {ends}."
+            text = f"{capital(what)} comes nearer to {below(of.bottom)} {span}: {ends}."
         else:
             odd = float(of.data.loads[int(np.argmax(np.abs(of.data.ms - float(np.median(of.data.ms)))))])
             outcome, sure = "cannot-tell", "low"
@@ -129,9 +119,7 @@ def _not_growing(of: Case) -> Verdict:
             step = f"the run with {of_loads(odd, of.unit)} and those beside it once more"
     elif (most := max(most, _highest(of))) <= max(_OPEN * whole, judge.RELEVANT_MS):
         outcome, sure = "none", "high" if most <= judge.RELEVANT * whole + judge.RELEVANT_MS else "medium"
-        text = (
-            f"{_capital(what)} does not grow away from {below(of.bottom)} {span}: by {ms(max(most, 0.0))} ms at most."
-        )
+        text = f"{capital(what)} does not grow away from {below(of.bottom)} {span}: by {ms(max(most, 0.0))} ms at most."
     else:
         outcome, sure = "cannot-tell", "low"
         bound = f"it may, by up to {ms(most)} ms" if math.isfinite(most) else "nothing bounds it"
@@ -177,7 +165,3 @@ def _between_runs(low: float, high: float, of: Case) -> str:
     start, end = max(itertools.pairwise(inside), key=lambda gap: gap[1] / max(gap[0], 1e-9))
     middle = math.sqrt(start * end) if start > 0 else end / 2
     return f"a run with {of_loads(float(round(middle)) if end - start > 2 else middle, of.unit)}"
-
-
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]

@@ -51,11 +51,6 @@ def blocks(found: Series) -> Iterator[Block]:
         yield Item(note)
 
 
-def parts(found: Series, point: Point) -> dict[str, float]:
-    """What the mean of a run consists of."""
-    return parts_of(point, found.top, found.bottom)
-
-
 def label(found: Series, point: Point) -> str:
     """A run, by its load where it has one."""
     return amount(point.load) if point.load is not None else shorten(plain(point.name), _NAMES)
@@ -63,7 +58,7 @@ def label(found: Series, point: Point) -> str:
 
 def _bars(found: Series, width: int) -> Iterator[Block]:
     """A bar for each run, as long as its latency, of the letters of its parts."""
-    rows = [(label(found, point), parts(found, point)) for point in found.points]
+    rows = [(label(found, point), parts_of(point, found.top, found.bottom)) for point in found.points]
     most = max((math.fsum(max(value, 0.0) for value in of.values()) for _, of in rows), default=0.0)
     unit = shorten(plain(found.unit), _UNIT)
     left = max([len(unit), *(len(name) for name, _ in rows)])
@@ -84,14 +79,14 @@ def _bars(found: Series, width: int) -> Iterator[Block]:
 def runs_section(found: Series) -> Iterator[Block]:
     """A row for each run."""
     yield Title("The runs, means in ms")
-    columns = list(parts(found, found.points[0]))
+    columns = list(parts_of(found.points[0], found.top, found.bottom))
     first = "app" if found.top == "application" else "client\nSRT"
     heads = [shorten(plain(found.unit), _UNIT), "ops/s", "in\nflight", first]
     named = parts_down_to(found.bottom)
     heads += [named[name].head for name in columns]
     rows: list[list[Cell]] = []
     for point in found.points:
-        of = parts(found, point)
+        of = parts_of(point, found.top, found.bottom)
         rate = "-" if point.ops_per_s is None else f"{point.ops_per_s:,.0f}"
         level = "-" if point.in_flight is None else f"{point.in_flight:,.1f}"
         known = "-" if point.disparity_error_ms is None else 1.96 * point.disparity_error_ms

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from nfslat.decode.workspace import open_workspace
+from nfslat.diff.read import beginning, document
 from nfslat.errors import InputError
 from nfslat.model.causes import LIMITS
 from nfslat.model.protocol import NULL
@@ -20,8 +21,6 @@ from nfslat.tcp.packets import Packets, Trace
 from nfslat.tcp.reading import read_trace
 from nfslat.tcp.shared import Shared
 from nfslat.tcp.stretches import PARTS, Stretches
-
-_START = 300  # bytes of a file that say what it is
 
 
 @dataclass(frozen=True)
@@ -38,10 +37,7 @@ class Run:
 def is_report(name: str) -> bool:
     """Does a file hold a report of `nfslat transport`? Of a pipe what is read here would be missing later."""
     try:
-        if not Path(name).is_file():
-            return False
-        with Path(name).open("rb") as stream:
-            start = stream.read(_START).removeprefix(b"\xef\xbb\xbf").lstrip()
+        start = beginning(Path(name)) if Path(name).is_file() else b""
     except OSError:
         return False
     return start.startswith(b"{") and b'"nfslat.transport/' in start
@@ -49,13 +45,7 @@ def is_report(name: str) -> bool:
 
 def from_report(name: str) -> Run:
     """Raises ``InputError`` for what is no such report, and for one of an earlier version."""
-    try:
-        text = Path(name).read_text(encoding="utf-8-sig")
-    except OSError as problem:
-        raise InputError(f"{name}: {problem.strerror}") from problem
-    except UnicodeDecodeError as problem:
-        raise InputError(f"{name}: not a text file") from problem
-    found = model.Report.from_json(text, name)
+    found = document(model.Report, name)
     if not found.details:
         raise InputError(f"{name}: a report without conversations")
     return _run(name, "report", found)
