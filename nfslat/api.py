@@ -264,7 +264,7 @@ class Report:
 
     def write_parquet(self, out: BinaryIO) -> None:
         """One row a matched op."""
-        from nfslat.export.parquet import write_parquet
+        from nfslat.export.by_window import write_parquet
 
         write_parquet(self.ops, out, command=self.summary.nfslat.command)
 

@@ -33,7 +33,7 @@ from nfslat.decode.stored import SCHEMA, open_source, read_side, write_side
 from nfslat.decode.tools import find_tools
 from nfslat.errors import InputError
 from nfslat.evidence.known import Known
-from nfslat.export.parquet import write_parquet
+from nfslat.export.by_window import write_parquet
 from nfslat.model.decoded import IS_KEPT, Decoded
 from nfslat.model.segments import Segments, Wanted
 from nfslat.model.tables import Loose

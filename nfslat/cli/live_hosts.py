@@ -66,7 +66,7 @@ def refuse(options: argparse.Namespace) -> None:
 
 def several(options: argparse.Namespace) -> list[str]:
     """The clients, where there is more than one. Raises ``UsageError`` for what shows only one."""
-    from nfslat.field.ssh import LOCAL
+    from nfslat.field.link import LOCAL
 
     hosts = [one.removeprefix(LOCAL) for one in _clients(options)]
     clients = hosts if are_hosts(options) else options.captures[1:]
@@ -119,8 +119,8 @@ def _views(captures: list[str]) -> list[View]:
 
 
 def _streams(options: argparse.Namespace) -> Feeds:
+    from nfslat.field.link import LOCAL
     from nfslat.field.plan import Wanted
-    from nfslat.field.ssh import LOCAL
     from nfslat.live.sources.feeds import Feeds, Speaker, views_of
     from nfslat.live.sources.hosts import Streams
 

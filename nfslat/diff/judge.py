@@ -26,7 +26,7 @@ def change(a: float, b: float, estimate: Estimate | None, *, is_ms: bool = True)
     """As it stands alone; `adjusted` knows the others."""
     difference = b - a
     relevant = abs(difference) >= RELEVANT * abs(a) and (abs(difference) >= RELEVANT_MS or not is_ms)
-    if estimate is None or not math.isfinite(estimate.low):
+    if estimate is None:
         return Change(a, b, difference, None, None, None, True, False, relevant)
     certain = estimate.p < CERTAIN and estimate.steady
     return Change(a, b, difference, estimate.low, estimate.high, estimate.p, estimate.steady, certain, relevant)

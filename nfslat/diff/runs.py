@@ -192,17 +192,13 @@ class Run:
 
     @property
     def ops_per_s(self) -> float | None:
-        """Of the busy time."""
-        if self.single is not None:
-            return len(self.single) * NS_PER_S / max(int(self.single.busy_ns.sum()), 1)
-        client = None if self.report.inflight is None else self.report.inflight.client
-        return None if client is None else math.fsum(one.share * one.ops_per_s for one in client.levels)
+        """Of the time with any op in flight at the client."""
+        inflight = self.report.inflight
+        return None if inflight is None else math.fsum(one.share * one.ops_per_s for one in inflight.client.levels)
 
     @property
     def in_flight(self) -> float | None:
-        """At the client, mean over the busy time."""
-        if self.single is not None:
-            return float(self.single.client_ns.sum()) / max(int(self.single.busy_ns.sum()), 1)
+        """At the client, mean over that time."""
         return None if self.report.inflight is None else self.report.inflight.client.mean
 
     @cached_property

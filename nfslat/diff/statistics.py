@@ -13,7 +13,6 @@ carried over to the durations (Woodruff, JASA 47, 1952), and those of two runs a
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -155,24 +154,25 @@ class Sample:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Of a difference, B less A; infinite bounds and p = 1 where too little is known."""
+    """How sure a difference is, B less A."""
 
-    difference: float
     low: float  # of the interval with confidence `CONFIDENCE`
     high: float
     p: float  # two-sided, of a difference of 0
-    steady: bool = True  # it is more than what the runs do by themselves (`is_steady`)
+    steady: bool  # it is more than what the runs do by themselves (`is_steady`)
 
 
 def difference(a: Means, b: Means, weights: F64) -> Estimate | None:
-    """Of weighted sums of means of the same kinds; None where nothing is known of how they vary."""
-    if a.over is None or b.over is None:
+    """Of weighted sums of means of the same kinds; None where too little is known of how they vary."""
+    degrees = min(a.degrees, b.degrees)
+    if a.over is None or b.over is None or degrees < 1:
         return None
     wholes = [float(weights @ one.mean) for one in (a, b)]
-    error = math.sqrt(a.variance(weights) + b.variance(weights))
-    found = from_error(wholes[1] - wholes[0], error, min(a.degrees, b.degrees))
-    halves = [(weights @ one.halves).tolist() for one in (a, b)]
-    return dataclasses.replace(found, steady=is_steady(wholes, halves))
+    between, error = wholes[1] - wholes[0], math.sqrt(a.variance(weights) + b.variance(weights))
+    reach = student_quantile(CONFIDENCE, degrees) * error
+    p = student_p(between / error, degrees) if error else float(not between)
+    steady = is_steady(wholes, [(weights @ one.halves).tolist() for one in (a, b)])
+    return Estimate(between - reach, between + reach, p, steady)
 
 
 def is_steady(wholes: Sequence[float], halves: Sequence[Sequence[float]]) -> bool:
@@ -189,16 +189,6 @@ def is_steady(wholes: Sequence[float], halves: Sequence[Sequence[float]]) -> boo
     values = [*wholes, *halves[0], *halves[1]]
     scale = [math.log(one) for one in values] if min(values) > 0 else values
     return abs(scale[1] - scale[0]) > DRIFT * (abs(scale[3] - scale[2]) + abs(scale[5] - scale[4]))
-
-
-def from_error(difference: float, error: float, degrees: int) -> Estimate:
-    """From a standard error with so many degrees of freedom."""
-    if degrees < 1:
-        return Estimate(difference, -math.inf, math.inf, 1.0)
-    reach = student_quantile(CONFIDENCE, degrees) * error
-    if error == 0:
-        return Estimate(difference, difference, difference, 1.0 if difference == 0 else 0.0)
-    return Estimate(difference, difference - reach, difference + reach, student_p(difference / error, degrees))
 
 
 def summary_error(of: Summary) -> float:
@@ -226,7 +216,7 @@ def most_variance(of: Summary) -> float:
 def percentile_difference(a: Sample, b: Sample, share: float) -> Estimate | None:
     """None where the ops are too few, or the slowest of them, to say where the percentile ends."""
     x, y = a.percentile(share), b.percentile(share)
-    difference, below = y - x, (a.below(x), b.below(y))
+    below = a.below(x), b.below(y)
     degrees = min(one.degrees for one in below)
     if not all(one.enough for one in below) or not all(len(half) for one in (a, b) for half in one.halves):
         return None
@@ -238,13 +228,13 @@ def percentile_difference(a: Sample, b: Sample, share: float) -> Estimate | None
 
     def bounds(t: float) -> tuple[float, float]:
         (al, ah), (bl, bh) = a.percentile_range(share, t * errors[0]), b.percentile_range(share, t * errors[1])
-        return difference - math.hypot(y - bl, ah - x), difference + math.hypot(bh - y, x - al)
+        return y - x - math.hypot(y - bl, ah - x), y - x + math.hypot(bh - y, x - al)
 
     low, high = bounds(student_quantile(CONFIDENCE, degrees))
     if not (math.isfinite(low) and math.isfinite(high)):
         return None
     halves = [[half.percentile(share) for half in one.halves] for one in (a, b)]
-    return Estimate(difference, low, high, _least_p(bounds, degrees), is_steady([x, y], halves))
+    return Estimate(low, high, _least_p(bounds, degrees), is_steady([x, y], halves))
 
 
 def _least_p(bounds: Callable[[float], tuple[float, float]], degrees: int) -> float:
@@ -256,16 +246,17 @@ def _least_p(bounds: Callable[[float], tuple[float, float]], degrees: int) -> fl
 
     if not excludes(0.0):
         return 1.0
-    low, high = 0.0, student_quantile(1 - _SMALLEST_P, degrees)  # excluded at `low`, not at `high`
-    if excludes(high):
-        return _SMALLEST_P
-    for _ in range(40):
+    most = student_quantile(1 - _SMALLEST_P, degrees)
+    return _SMALLEST_P if excludes(most) else student_p(_last(excludes, most), degrees)
+
+
+def _last(holds: Callable[[float], bool], most: float) -> float:
+    """The largest number for which it holds, by bisection: it does for 0, and not for `most`."""
+    low, high = 0.0, most
+    for _ in range(60):
         middle = (low + high) / 2
-        if excludes(middle):
-            low = middle
-        else:
-            high = middle
-    return student_p(low, degrees)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
 
 
 def holm(ps: Sequence[float]) -> list[float]:
@@ -294,13 +285,7 @@ def student_p(t: float, degrees: int) -> float:
 @cache  # a diff asks for the same few
 def student_quantile(confidence: float, degrees: int) -> float:
     """What |t| does not exceed with `confidence`."""
-    low, high = 0.0, 1.0
-    while student_p(high, degrees) > 1 - confidence and high < 1e12:
-        high *= 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        if student_p(middle, degrees) > 1 - confidence:
-            low = middle
-        else:
-            high = middle
-    return high
+    most = 1.0
+    while student_p(most, degrees) > 1 - confidence and most < 1e12:
+        most *= 2
+    return _last(lambda t: student_p(t, degrees) > 1 - confidence, most)

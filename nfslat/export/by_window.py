@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Protocol, TextIO
 
 from nfslat.decode.arrow import Counted, options, pyarrow
 from nfslat.export.csv import write_header, write_rows
-from nfslat.export.op_table import op_table
+from nfslat.export.op_table import OpTable, op_table
 from nfslat.results import Analysis
 
 
@@ -43,9 +43,9 @@ class CsvSink:
 
 
 class ParquetSink:
-    """As `nfslat.export.parquet.write_parquet`; a row group a window, more of a large one."""
+    """As `write_parquet`; a row group a window, more of a large one."""
 
-    _ROW_GROUP = 1 << 17
+    _ROW_GROUP = 1 << 17  # rows: some 50 MB in memory while they are made
 
     def __init__(self, out: BinaryIO, command: str) -> None:
         """`command` is what the file says it was made by."""
@@ -57,7 +57,10 @@ class ParquetSink:
 
     def add(self, c: Analysis) -> None:
         """A row an op."""
-        table = op_table(c)
+        self.write(op_table(c))
+
+    def write(self, table: OpTable) -> None:
+        """A row group at a time."""
         if self._writer is None:
             pa, pq = pyarrow(), pyarrow("pyarrow.parquet")
             self._schema = table.arrow_schema(self._command)
@@ -69,6 +72,20 @@ class ParquetSink:
     def end(self) -> None:
         """What is behind the rows is written."""
         self._stack.close()
+
+
+def write_parquet(table: OpTable, out: BinaryIO, *, command: str = "") -> None:
+    """Write `table` to a stream that need not be seekable.
+
+    Fields have their unit and what they are as metadata; the file has the key ``nfslat``: JSON with schema
+    "nfslat.ops/1", nfslat's version, `command`, the engine and the names of both captures. The same input gives the
+    same bytes (with one version of pyarrow). Raises ``UsageError`` where pyarrow is not installed.
+    """
+    sink = ParquetSink(out, command)
+    try:
+        sink.write(table)
+    finally:
+        sink.end()
 
 
 # By the option that asks for it: what is made of the stream that was opened for it, and of the command.

@@ -18,7 +18,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -26,7 +26,6 @@ from typing import IO, NoReturn
 
 from nfslat.decode.room import RESERVE_BYTES
 from nfslat.errors import InputError, UsageError
-from nfslat.field.ssh import LOCAL, command_of, reason_in
 
 SCRIPTS = ("capture.sh", "snapshot.sh")
 _CONNECT_S = 20  # until a host says hello where no one can be asked for a password
@@ -39,6 +38,33 @@ _SAID_LINES = 40
 _LINE_BYTES, _HEARD_BYTES = 1 << 16, 16 << 20
 _EVENT_BYTES = 100  # of a line, however short
 _HEARD_PER_S = 1024  # bytes that nobody minds: a stream says for months how it is
+_KEEPALIVE_S, _KEEPALIVES = 5, 4  # a host that says nothing for so long is gone
+# Asks for no terminal and starts no forwarding of the user's; what he gives with --ssh stands in front, and wins.
+_OPTIONS = {
+    "ServerAliveInterval": str(_KEEPALIVE_S),
+    "ServerAliveCountMax": str(_KEEPALIVES),
+    "ConnectTimeout": "10",
+    "RequestTTY": "no",
+    "RemoteCommand": "none",
+    "ClearAllForwardings": "yes",
+}
+LOCAL = "iface:"  # in front of an interface of this machine, in place of a host
+# Understood by the shells of Bourne, csh and fish alike. The first is Solaris's that knows POSIX.
+_REMOTE = "test -x /usr/xpg4/bin/sh && /usr/xpg4/bin/sh -s || sh -s"
+# What ssh and login shells say, and what to do about it; the first that fits.
+_REASONS = (
+    ("Could not resolve hostname", "is not known by that name; check the name, or give user@address"),
+    ("REMOTE HOST IDENTIFICATION HAS CHANGED", "shows another host key than before; find out why, then ssh-keygen -R"),
+    ("Host key verification failed", "has a host key that is not known here; log in with ssh once and accept it"),
+    ("Permission denied", "takes none of the keys; try: ssh {host} true, or ssh-add, or --ssh 'ssh -i KEY'"),
+    ("Too many authentication failures", "takes none of the keys; try --ssh 'ssh -o IdentitiesOnly=yes -i KEY'"),
+    ("Connection refused", "refuses the connection; does sshd run there, on another port (--ssh 'ssh -p PORT')?"),
+    ("timed out", "does not answer; check the address, and that a firewall lets ssh through"),
+    ("No route to host", "cannot be reached; check the address and the network"),
+    ("Network is unreachable", "cannot be reached; check the address and the network"),
+    ("not currently available", "gives no shell to this user; log in as another one (user@host)"),
+    ("not available", "gives no shell to this user; log in as another one (user@host)"),
+)
 
 
 @dataclass(frozen=True)
@@ -68,7 +94,7 @@ class Link:
         self._arrived = False
         self._token = f"nfslat-{secrets.token_hex(8)}"
         self._failed_file: OSError | None = None
-        command = command_of(ssh, host, batch=batch)
+        command = _command_of(ssh, host, batch=batch)
         if shutil.which(command[0]) is None:
             raise UsageError(f"--ssh {ssh!r} cannot be started: there is no program {command[0]}")
         try:
@@ -140,7 +166,7 @@ class Link:
     def why_gone(self) -> str:
         """In a line what went wrong, and what to do, as far as ssh and the login shell said it."""
         text = "\n".join([*self.said, *self.printed])
-        if reason := reason_in(text, self.host):
+        if reason := _reason_in(text, self.host):
             return f"{self.name} {reason}"
         last = next((line for line in reversed([*self.printed, *self.said]) if line.strip()), "")
         return f"{self.name} gives no shell; try: ssh {self.host} true{f' (it said: {last[:200]})' if last else ''}"
@@ -269,3 +295,28 @@ def _script(name: str) -> str:
     """Without comments: together they fit into a pipe, so that a host that does not read them holds up nobody."""
     text = resources.files("nfslat.field").joinpath(name).read_text(encoding="utf-8")
     return "".join(line for line in text.splitlines(keepends=True) if not line.lstrip().startswith("#"))
+
+
+def _reason_in(text: str, host: str) -> str:
+    """What is wrong, and what to do, where it is known; else nothing."""
+    return next((reason.format(host=host) for key, reason in _REASONS if key in text), "")
+
+
+def _command_of(ssh: str, host: str, *, batch: bool) -> Sequence[str]:
+    """`batch`: it asks for no password. Raises ``UsageError``."""
+    if host.startswith(LOCAL):
+        return ["sh", "-c", _REMOTE]
+    try:
+        words = shlex.split(ssh)
+    except ValueError as problem:
+        raise UsageError(f"--ssh {ssh!r}: {problem}") from problem
+    if not words:
+        raise UsageError("--ssh: give a command, for example 'ssh -p 2222'")
+    if (
+        not host
+        or host.startswith("-")
+        or any(character.isspace() or not character.isprintable() for character in host)
+    ):
+        raise UsageError(f"{host!r} is no host; give a name, an address, or user@host")
+    options = {**_OPTIONS, **({"BatchMode": "yes"} if batch else {})}
+    return [*words, *(word for pair in options.items() for word in ("-o", "=".join(pair))), "--", host, _REMOTE]
