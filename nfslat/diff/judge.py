@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
-from typing import TypeVar, cast
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
 from nfslat.diff.model import Change, Load, Row
 from nfslat.diff.statistics import Estimate, holm
@@ -60,15 +60,24 @@ class Doubt:
         return self.server if layer == "server" else self.network if layer == "network" else 0.0
 
 
-def all_looked_at(*families: Sequence[Change | None]) -> Callable[[T], T]:
-    """What makes of a change what it is worth after all of its family were looked at. Figures that could speak for a
-    change are one family; those that explain it are another."""
+class Worth(Protocol):
+    """A change as it was found -> as it is after all of its family were looked at."""
+
+    def __call__(self, one: T, /) -> T: ...
+
+
+def all_looked_at(*families: Sequence[Change | None]) -> Worth:
+    """Figures that could speak for a change are one family; those that explain it are another."""
     worth: dict[int, Change] = {}
     for family in families:
         tested = [(one, one.p) for one in family if one is not None and one.p is not None]
         for (one, _), p in zip(tested, holm([p for _, p in tested]), strict=True):
             worth[id(one)] = dataclasses.replace(one, p=p, certain=p < CERTAIN and one.steady)
-    return lambda one: cast(T, worth.get(id(one), one))
+
+    def seen(one: T, /) -> T:
+        return worth.get(id(one), one)
+
+    return seen
 
 
 def evidence(row: Row) -> list[Change]:
