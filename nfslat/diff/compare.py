@@ -157,9 +157,9 @@ def compare(a: Ops, b: Ops) -> Compared:
 def change(
     of: Sequence[Means], at: Sequence[int], weights: F64, error_ms: float = 0.0, *, is_ms: bool = True
 ) -> Change:
-    """Of weighted sums of means; without an interval where one kind alone has too few ops."""
+    """Of weighted sums of means; without an interval where the ops are too few."""
     a, b = (one.take(at) for one in of)
-    estimate = difference(a, b, weights) if len(at) > 1 or (a.enough and b.enough) else None
+    estimate = difference(a, b, weights) if a.enough and b.enough else None
     found = judge.change(float(weights @ a.mean), float(weights @ b.mean), estimate, is_ms=is_ms)
     return judge.widened(found, error_ms)
 

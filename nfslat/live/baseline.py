@@ -8,7 +8,6 @@ from nfslat.answer.model import Report
 from nfslat.diff import read, reports
 from nfslat.diff.answer import answer
 from nfslat.diff.runs import Run
-from nfslat.errors import UsageError
 from nfslat.select import Filters
 
 
@@ -16,10 +15,8 @@ class Baseline:
     """What `--baseline` names: a report, as `--json` writes it."""
 
     def __init__(self, name: str) -> None:
-        """Raises ``InputError`` where it cannot be read, ``UsageError`` where it is no report."""
+        """Raises ``InputError`` where it cannot be read."""
         self._run = read.from_file(name, Filters(), engine="native", quiet=True)
-        if self._run.kind != "report":
-            raise UsageError(f"--baseline {name}: give a report, as nfslat ... --json writes it")
         self._report = self._run.report
 
     def new_in(self, report: Report) -> list[str]:

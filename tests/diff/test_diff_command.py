@@ -269,3 +269,13 @@ def test_answers_do_not_depend_on_chance() -> None:
     """Nothing is drawn at random: the same runs give the same answer."""
     one, other = (run(single(level * wandering(np.random.default_rng(3), 400)[0])) for level in (1.0, 1.1))
     assert answer(one, other, []) == answer(one, other, [])
+
+
+def test_a_check_of_several_kinds_that_are_few_does_not_pass() -> None:
+    """Forty ops in all, however many kinds they are of: a rise among them is neither crossed nor passed for certain."""
+    few = [
+        run(single(np.linspace(1, 2, 40) + more, names=("READ", "GETATTR"), op=np.arange(40) % 2))
+        for more in (0.0, 5.0)
+    ]
+    (check,) = answer(*few, [checks.parse_check("mean=10%")]).checks
+    assert (check.result, check.reason) == ("undecided", "too few ops")
