@@ -28,6 +28,7 @@ from nfslat.decode.tshark.engine import preferences
 from nfslat.errors import ToolError
 from nfslat.figures.wireshark import in_filter
 from nfslat.model.decoded import Reassembly
+from nfslat.results import Side
 
 # A filter with more frames than this comes near the longest argument that a process can be given (128 KiB on Linux).
 _FRAMES_A_RUN = 4000
@@ -73,6 +74,11 @@ class Message:
 
 
 Wanted = tuple[int, bool]  # XID, is it a reply
+
+
+def reassembly_of(side: Side) -> Reassembly:
+    """What was read with reassembly must be read with it again; the native engine sees what tshark sees at its best."""
+    return side.decoded.reassembly or (Reassembly.OFF if side.source.snaplen else Reassembly.ANY_ORDER)
 
 
 def dissect(

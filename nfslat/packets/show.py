@@ -20,12 +20,11 @@ from nfslat.decompose import client_srt_ns
 from nfslat.errors import InputError
 from nfslat.figures.op_view import OpView, Sent, SideView, place
 from nfslat.figures.wireshark import between, in_filter, named_frames
-from nfslat.model.decoded import Reassembly
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import Miss, State
 from nfslat.names.paths import paths_of
 from nfslat.names.text import in_charset
-from nfslat.packets.dissect import Line, Message, Wanted, dissect
+from nfslat.packets.dissect import Line, Message, Wanted, dissect, reassembly_of
 from nfslat.packets.model import ShownCall
 from nfslat.packets.timeline import timeline, title
 from nfslat.packets.waiting import lines_of, waiting_calls_of
@@ -208,9 +207,7 @@ class Dissected:
     def __init__(self, found: Correlation, ops: Sequence[OpView], tools: Tools) -> None:
         sides = {"client": found.client, "server": found.server}
         self._sources = {name: side.source for name, side in sides.items()}
-        # The native engine sees what tshark sees at its best.
-        best = {name: Reassembly.OFF if side.source.snaplen else Reassembly.ANY_ORDER for name, side in sides.items()}
-        self._reassembly = {name: side.decoded.reassembly or best[name] for name, side in sides.items()}
+        self._reassembly = {name: reassembly_of(side) for name, side in sides.items()}
         self._ops = ops
         self._tools = tools
 
@@ -223,7 +220,7 @@ class Dissected:
                     for frame in _candidates(op, side, is_reply=is_reply):
                         file, number = source.locate(frame)
                         wanted[side, file][number].add((op.xid, is_reply))
-        # As in `decode`, both sides at once; what was read with reassembly must be read with it again.
+        # As in `decode`, both sides at once.
         with ThreadPoolExecutor(max_workers=2) as pool:
             found = pool.map(
                 lambda item: dissect(item[0][1], item[1], self._tools, self._reassembly[item[0][0]]),

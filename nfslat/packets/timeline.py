@@ -38,8 +38,8 @@ def title(op: OpView, width: int) -> list[str]:
         ends += f" (at the server: {endpoint(*server.client_end)} -> {endpoint(*server.server_end)})"
     digits = _digits([op.client_srt_ns, op.server_srt_ns])
     took = (
-        f"client SRT {_ms(op.client_srt_ns, digits)} ms = server SRT {_ms(op.server_srt_ns, digits)} ms"
-        f" + network {_ms(op.client_srt_ns - op.server_srt_ns, digits)} ms"
+        f"client SRT {exact_ms(op.client_srt_ns, digits)} ms = server SRT {exact_ms(op.server_srt_ns, digits)} ms"
+        f" + network {exact_ms(op.client_srt_ns - op.server_srt_ns, digits)} ms"
     )
     sent = f"call sent {utc(client.call.first_ns)} by the client's clock"
     return [line for text in (", ".join(what), ends, took, sent) for line in wrap(text, width, 0, 2)]
@@ -55,12 +55,12 @@ def timeline(op: OpView, width: int) -> list[str]:
         file, number = op.sides[event.side].source.locate(event.frame)
         rows.append(
             [
-                _ms(event.ns, digits),
+                exact_ms(event.ns, digits),
                 event.side,
                 str(number),
                 "<--" if event.is_reply else "-->",
                 event.what,
-                _ms(event.ns - events[at - 1].ns, digits) if at else "",
+                exact_ms(event.ns - events[at - 1].ns, digits) if at else "",
                 *([shorten(Path(file.name).name, 20)] * several),
             ]
         )
@@ -69,10 +69,10 @@ def timeline(op: OpView, width: int) -> list[str]:
     lines += ["", *_how_placed(op, width), *_sent_again(op, digits, width), ""]
     shares = shares_adding_up([float(ns) for ns in op.parts])
     parts = [
-        [name, _ms(ns, digits), share, meaning]
+        [name, exact_ms(ns, digits), share, meaning]
         for (name, meaning), ns, share in zip(_PARTS, op.parts, shares, strict=True)
     ]
-    total = ["sum", _ms(sum(op.parts), digits), "", "client SRT: call's first byte to reply's last"]
+    total = ["sum", exact_ms(sum(op.parts), digits), "", "client SRT: call's first byte to reply's last"]
     lines += table("lrrl", ["part", "ms", "share", "is"], [*parts, total], width)
     if min(op.parts) < 0:
         note = (
@@ -84,8 +84,8 @@ def timeline(op: OpView, width: int) -> list[str]:
 
 
 def _how_placed(op: OpView, width: int) -> list[str]:
-    error = _ms(op.theta_error_ns, _digits([op.theta_error_ns]))
-    offset = f"{_ms(op.theta_ns, _digits([op.theta_ns]))} ms"
+    error = exact_ms(op.theta_error_ns, _digits([op.theta_error_ns]))
+    offset = f"{exact_ms(op.theta_ns, _digits([op.theta_ns]))} ms"
     if op.theta_of_all:
         text = (
             f"The server's times are placed on the client's clock by an offset of {offset}, which all ops allow, "
@@ -104,7 +104,7 @@ def _sent_again(op: OpView, digits: int, width: int) -> list[str]:
     seen = []
     for name, side in op.sides.items():
         if side.transmissions > 1:
-            after = _ms(side.last_call_ns - side.call.first_ns, digits)
+            after = exact_ms(side.last_call_ns - side.call.first_ns, digits)
             seen.append(f"{side.transmissions} times at the {name}, the last one {after} ms after the first")
     if not seen:
         return []
@@ -116,7 +116,7 @@ def _digits(durations_ns: Sequence[int]) -> int:
     return next((d for d in (3, 4, 5) if all(ns % 10 ** (6 - d) == 0 for ns in durations_ns)), 6)
 
 
-def _ms(ns: int, digits: int) -> str:
-    """Exact: no float in between."""
+def exact_ms(ns: int, digits: int = 6) -> str:
+    """No float in between."""
     whole, rest = divmod(abs(ns), 10**6)
     return f"{'-' if ns < 0 else ''}{whole}.{rest:06d}"[: len(f"{whole}") + (ns < 0) + 1 + digits]

@@ -10,11 +10,10 @@ import numpy as np
 
 from nfslat.answer.pictures import Moment
 from nfslat.decode.tools import Tools
-from nfslat.model.decoded import Reassembly
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64, Loose, Ops, State, endpoint
 from nfslat.model.units import to_ms, utc
-from nfslat.packets.dissect import Message, Wanted, dissect
+from nfslat.packets.dissect import Message, Wanted, dissect, reassembly_of
 from nfslat.packets.model import ShownCall, ShownLine
 from nfslat.report.text_layout import wrap
 from nfslat.report.text_writer import table
@@ -71,8 +70,7 @@ def _shown(
         moments.append(Moment(to_ms(packet.ns - first), packet.side, f"{packet.what}{again}", number, file.name))
         if message is None and packet.what == "call":
             wanted: Wanted = (xid, False)
-            best = Reassembly.OFF if side.source.snaplen else Reassembly.ANY_ORDER
-            shown = dissect(file, {number: {wanted}}, tools, side.decoded.reassembly or best)
+            shown = dissect(file, {number: {wanted}}, tools, reassembly_of(side))
             message = None if (number, wanted) not in shown else (packet, shown[number, wanted])
     ends_ns = max(both.client.decoded.last_ns, both.server.decoded.last_ns - both.clock.ahead_at_end_ns)
     return ShownCall(

@@ -16,11 +16,11 @@ from nfslat.decode.tools import Tools
 from nfslat.errors import InputError
 from nfslat.export.anonymous import Pseudonyms, pair_by_role
 from nfslat.figures.op_view import OpView, place
-from nfslat.packets.extract.choose import Carried, choose, comments
-from nfslat.packets.extract.messages import SIDES, messages_of, segments_again
+from nfslat.packets.extract.choose import SIDES, Carried, choose, comments, messages_of, segments_again
 from nfslat.packets.extract.packets import Packet, packets
 from nfslat.packets.extract.pcapng import Writer
 from nfslat.packets.extract.scrub import scrub
+from nfslat.packets.timeline import exact_ms
 from nfslat.results import Correlation, Side
 from nfslat.select import op_labels
 
@@ -134,8 +134,8 @@ def _side(
         view = views[message.row]
         if side == "client" and message.first == packet.frame and not (message.is_reply or message.is_again):
             comment += (  # noqa: PLW2901 - one more thing to tell
-                f"; client SRT {_ms(view.client_srt_ns)} ms = server SRT {_ms(view.server_srt_ns)} ms"
-                f" + network {_ms(view.client_srt_ns - view.server_srt_ns)} ms"
+                f"; client SRT {exact_ms(view.client_srt_ns)} ms = server SRT {exact_ms(view.server_srt_ns)} ms"
+                f" + network {exact_ms(view.client_srt_ns - view.server_srt_ns)} ms"
             )
         told.setdefault(packet.frame, []).append(comment)
         whose.setdefault(packet.frame, (packet, message.row, message.is_reply))
@@ -187,8 +187,3 @@ def _write(found: Correlation, outs: Sequence[_Out], out: BinaryIO, rewrite: Rew
 def _said(side: Side) -> str:
     names = [Path(file.name).name for file in side.source.files]
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-
-
-def _ms(ns: int) -> str:
-    """Exact."""
-    return f"{'-' if ns < 0 else ''}{abs(ns) // 10**6}.{abs(ns) % 10**6:06d}"
