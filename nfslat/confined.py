@@ -15,9 +15,10 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from nfslat.errors import ToolError, UsageError
 
@@ -41,8 +42,7 @@ exec "$@"
 _OWN_END = (signal.SIGPIPE, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # ours, or the user's
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """What a program may take; None is as much as there is. `folder` is the only one in which it may write."""
 
     seconds: int | None = None  # of the processor

@@ -6,13 +6,14 @@ import ipaddress
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from nfslat.errors import InputError, UsageError, nearest
 from nfslat.match import overlap
@@ -47,8 +48,7 @@ class Moment(NamedTuple):
         return self.ns if self.absolute else first_ns + self.ns
 
 
-@dataclass(frozen=True)
-class Filters:
+class Filters(Struct, frozen=True):
     """What the user asked to see; empty means all. Times are those of the call's first byte on the client's clock."""
 
     ops: frozenset[str] = frozenset()
@@ -58,7 +58,7 @@ class Filters:
     start: Moment | None = None
     end: Moment | None = None
     all_programs: bool = False
-    text: dict[str, str] = field(default_factory=dict)  # option -> value as given, for the report
+    text: dict[str, str] = {}  # option -> value as given, for the report
 
     def since(self, first_ns: int) -> Filters:
         """The same where the client's capture begins at `first_ns`."""

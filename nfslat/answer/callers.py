@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from nfslat.answer.contract import Count
 
 
-@dataclass(frozen=True)
-class Called:
+class Called(Struct, frozen=True):
     """Calls of one procedure from one host to a port of another."""
 
     caller: str  # address

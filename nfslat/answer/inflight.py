@@ -5,16 +5,16 @@ Same conventions as `nfslat.answer.model`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
+
+from msgspec import Struct
 
 from nfslat.answer.contract import BothSides, Count, Must, Positive, Share
 
 Held = Annotated[str, Must(enum=["nothing", "slots", "likely slots", "workers", "slots or workers", "cannot tell"])]
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(Struct, frozen=True):
     """Time with so many ops in flight."""
 
     in_flight: Positive  # ops whose call has been seen and whose reply has not
@@ -22,8 +22,7 @@ class Level:
     ops_per_s: float  # ops answered per second of the time at this level
 
 
-@dataclass(frozen=True)
-class ServerInFlight:
+class ServerInFlight(Struct, frozen=True):
     """The threads of a server, as its capture shows them; of all NFS ops there, whatever was selected."""
 
     server: str  # address of the server; of several the one with most ops
@@ -51,8 +50,7 @@ class ServerInFlight:
     limit_probability: Share | None = None
 
 
-@dataclass(frozen=True)
-class ConnectionInFlight:
+class ConnectionInFlight(Struct, frozen=True):
     """What a client keeps in flight on one connection."""
 
     client: str  # address and port of the client; of a session with several connections, one of them
@@ -67,8 +65,7 @@ class ConnectionInFlight:
     held: Held  # by what the number in flight is held; slots are never more than likely from packets
 
 
-@dataclass(frozen=True)
-class MountInFlight:
+class MountInFlight(Struct, frozen=True):
     """One client address and one server address and port."""
 
     client: str  # address of the client
@@ -86,8 +83,7 @@ class MountInFlight:
     connections: list[ConnectionInFlight]
 
 
-@dataclass(frozen=True)
-class ClientInFlight:
+class ClientInFlight(Struct, frozen=True):
     """Ops in flight at the client; the fields from `slots_estimate` on are of the mount with most ops."""
 
     max: Count  # most ops in flight at once
@@ -105,8 +101,7 @@ class ClientInFlight:
     callers_in_line: Positive | None = None
 
 
-@dataclass(frozen=True)
-class SessionInFlight:
+class SessionInFlight(Struct, frozen=True):
     """One channel of an NFSv4.1 session; exact, from SEQUENCE and CREATE_SESSION."""
 
     session: str  # session id, hexadecimal
@@ -124,8 +119,7 @@ class SessionInFlight:
     limited: bool  # calls wait for a slot
 
 
-@dataclass(frozen=True)
-class CapInFlight:
+class CapInFlight(Struct, frozen=True):
     """A connection with many ops in flight whose window the server closed."""
 
     client: str  # address and port of the client
@@ -140,8 +134,7 @@ class CapInFlight:
     likely: bool  # a limit for each connection is likely
 
 
-@dataclass(frozen=True)
-class InFlight:
+class InFlight(Struct, frozen=True):
     """Ops whose call has been seen and whose reply has not."""
 
     server: ServerInFlight

@@ -5,15 +5,15 @@ Same conventions as `nfslat.answer.model`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
+
+from msgspec import Struct
 
 from nfslat.answer.contract import Count, Must, NotNegative
 from nfslat.answer.figures import GroupFigures, Summary
 
 
-@dataclass(frozen=True)
-class PivotRow(GroupFigures):
+class PivotRow(GroupFigures, frozen=True):
     """Matched ops of one group."""
 
     key: str  # "READ 64K", "10.0.0.1", "/export/db/a.dbf", "fh 0x1a2b3c4d" (a file without a name), "not known" ...
@@ -26,8 +26,7 @@ class PivotRow(GroupFigures):
     network_ms: Summary | None  # the difference of the two, op by op; None without ops
 
 
-@dataclass(frozen=True)
-class Pivot:
+class Pivot(Struct, frozen=True):
     """`rows` and `others` sum to the matched ops: `others` is all groups beyond the rows that are kept, together."""
 
     # what they are grouped by
@@ -38,8 +37,7 @@ class Pivot:
     others: PivotRow | None
 
 
-@dataclass(frozen=True)
-class IntervalRow(GroupFigures):
+class IntervalRow(GroupFigures, frozen=True):
     """Matched ops of one operation (or "all") whose calls were sent in one interval, in the manner of nfsiostat.
 
     Rates are over the whole interval, also over the last one, which ends behind the last call.
@@ -61,8 +59,7 @@ class IntervalRow(GroupFigures):
     network_ms: float | None  # mean of the differences
 
 
-@dataclass(frozen=True)
-class Intervals:
+class Intervals(Struct, frozen=True):
     """From the first matched call to the last, empty ones too; the rows of each operation sum to its matched ops."""
 
     seconds: Annotated[float, Must(exclusiveMinimum=0)]  # length of an interval

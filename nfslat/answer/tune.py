@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from nfslat.answer.advice import Advice
 
 SCHEMA = "nfslat.tune/1"
 
 
-@dataclass(frozen=True)
-class HostLine:
+class HostLine(Struct, frozen=True):
     """One host; two snapshots of it are one host, and its counters are those of the time between them."""
 
     name: str
@@ -20,8 +19,7 @@ class HostLine:
     interval: bool  # two snapshots: counters are of the time between them
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Struct, frozen=True):
     """Something to set on `host`. `measured`: counters of that host show that somebody waits for it."""
 
     host: str
@@ -31,8 +29,7 @@ class Change:
     weight: float  # larger is more urgent; the share of the time that is lost where that is measured
 
 
-@dataclass(frozen=True)
-class Remark:
+class Remark(Struct, frozen=True):
     """Something to know that needs no command, or not yet; `sources` as in `Advice`."""
 
     host: str
@@ -40,8 +37,7 @@ class Remark:
     sources: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """A setting: all texts; "" is "not known" or "none"."""
 
     host: str
@@ -54,8 +50,7 @@ class Row:
     note: str = ""  # what the default depends on
 
 
-@dataclass(frozen=True)
-class Tuning:
+class Tuning(Struct, frozen=True):
     """The answer. `changes` are the most urgent first; `warnings` are what could not be read of a snapshot."""
 
     hosts: tuple[HostLine, ...]

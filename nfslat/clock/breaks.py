@@ -6,10 +6,10 @@ See `nfslat.clock.theta` for what the points are, and docs/method.md for what a 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
+from msgspec import Struct
 
 from nfslat.clock.clock import Segment, Step
 from nfslat.clock.envelope import STEEPEST, Points
@@ -24,8 +24,7 @@ _UNUSUAL = 3  # times the longest silence near by: a gap in the traffic that is 
 _REORDERED_NS = 1_000_000  # time that runs back by less may be that of packets out of order
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """The tighter of the two points of each op's call, and of its reply, in the order of the client's ops."""
 
     row: I64  # of the client's Ops

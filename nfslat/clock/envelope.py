@@ -8,11 +8,11 @@ synchronization algorithms for network measurements", 2002).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from nfslat.model.tables import F64
 
@@ -21,8 +21,7 @@ STEEPEST = 0.01
 _SMALL = 256  # points from which on a loop over them is slower than one more look at all of them at once
 
 
-@dataclass(frozen=True)
-class Points:
+class Points(Struct, frozen=True):
     """x and y of points, float64, in the order of x."""
 
     x: F64

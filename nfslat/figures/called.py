@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 import numpy as np
+from msgspec import Struct
 
 from nfslat.answer.callers import Called
 from nfslat.model.protocol import op_name, program_name
@@ -43,11 +43,10 @@ class _Calls(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
-class CalledTally:
+class CalledTally(Struct, frozen=True):
     """Calls by who calls whom with which procedure."""
 
-    calls: Mapping[_Key, _Calls] = field(default_factory=dict)
+    calls: Mapping[_Key, _Calls] = {}
 
     @classmethod
     def of(cls, side: Side) -> Self:

@@ -6,12 +6,12 @@ The one list of them: what CSV, Parquet, Arrow and pandas hold goes by it (docs/
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from nfslat.decompose import PART_NAMES
 from nfslat.evidence.known import Traced
@@ -50,8 +50,7 @@ class Paths(Protocol):
         """For each of `texts`: is its beginning not known?"""
 
 
-@dataclass(frozen=True, eq=False)
-class Cells:
+class Cells(Struct, frozen=True, eq=False):
     """Some rows of one column. Where `labels` is there, `values` are rows of it. What `null` marks has no meaning."""
 
     values: Values
@@ -59,8 +58,7 @@ class Cells:
     labels: tuple[str, ...] | tuple[int, ...] | tuple[bool, ...] | None = None
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     """What a column is; `dtype` is numpy's name of it, or "text"."""
 
     name: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
 from nfslat.clock.one_way import mean_error_ns
 from nfslat.decode.capture import Source
@@ -16,8 +16,7 @@ from nfslat.model.tables import CALL_SHOWN_LAST, REPLY_SHOWN_LAST, State, last_s
 from nfslat.results import Correlation, Side
 
 
-@dataclass(frozen=True)
-class Sent:
+class Sent(Struct, frozen=True):
     """A call or a reply as one side saw it: frames (counted through a set of files) and int ns on that side's clock."""
 
     first_frame: int
@@ -27,8 +26,7 @@ class Sent:
     last_ns: int
 
 
-@dataclass(frozen=True)
-class SideView:
+class SideView(Struct, frozen=True):
     """What one side saw of the op. `again` are the later transmissions of its call (RPC retransmissions)."""
 
     source: Source
@@ -51,8 +49,7 @@ class SideView:
         return f"{number} of {Path(file.name).name}" if len(self.source.files) > 1 else str(number)
 
 
-@dataclass(frozen=True)
-class OpView:
+class OpView(Struct, frozen=True):
     """One matched op, with everything that is shown of it. Durations are int ns."""
 
     xid: int
@@ -154,8 +151,7 @@ def side_view(side: Side, row: int) -> SideView:
     )
 
 
-@dataclass(frozen=True)
-class Packet:
+class Packet(Struct, frozen=True):
     """A moment of an op, and the packet that shows it."""
 
     ns: int  # after the call's first byte, on the client's clock

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from msgspec import Struct
 
 from nfslat.answer.figures import figures_of
 from nfslat.answer.pivots import Pivot, PivotRow
@@ -40,8 +40,7 @@ _OTHERS_KEY = ("",)  # is no key of a group
 Groups = tuple[I32, Sequence[Any]]  # which group each matched op is in, and the key of each
 
 
-@dataclass(frozen=True, eq=False)
-class PivotSums:
+class PivotSums(Struct, frozen=True, eq=False):
     """Matched ops in groups, which `sums` has by their keys; of two that are joined, `begin_ns` is that of the first.
 
     `others` are keys of groups that were put together, in one whose key is `_OTHERS_KEY`: those with least time where

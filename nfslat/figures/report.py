@@ -6,8 +6,9 @@ One block is all of two captures that are judged at once; where they are judged 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Self
+
+from msgspec import Struct
 
 from nfslat.answer import model
 from nfslat.figures.captures import capture_of, raw_rows, selection_of
@@ -27,8 +28,7 @@ from nfslat.tally.unanswered import UnansweredTally
 from nfslat.tally.unseen import UnseenTally
 
 
-@dataclass(frozen=True, eq=False)
-class Sums:
+class Sums(Struct, frozen=True, eq=False):
     """What the captures tell of their operations, but for response times; None: not known, or not asked for."""
 
     clock: ClockTally | None

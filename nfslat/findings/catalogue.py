@@ -8,8 +8,9 @@ diff`, the fleet and the laboratory read it from here.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from nfslat.answer.model import NextStep
 from nfslat.findings import steps as step
@@ -31,8 +32,7 @@ class Needs(StrEnum):
     EITHER = "either"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Counter:
+class Counter(Struct, frozen=True, kw_only=True):
     """What a host counts that speaks for a finding, or against it, whatever packets make likely.
 
     Both ranges are from least to most, bounds included; between them it says nothing.
@@ -47,8 +47,7 @@ class Counter:
     proves: bool = True  # what speaks for it; else something harmless counts alike
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
+class Row(Struct, frozen=True, kw_only=True):
     """A finding. Braces in a text name fields and properties of its evidence, which are put in their place."""
 
     code: str

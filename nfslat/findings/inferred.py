@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
+
+from msgspec import structs
 
 from nfslat.findings.catalogue import HANGS
 from nfslat.findings.diagnosis import Diagnosis
@@ -19,6 +20,6 @@ _SEEN = frozenset((*PUT_OFF_CODES, *HANGS, RESENT, FAIL))
 def no_surer(findings: Sequence[Diagnosis], taken_at: str) -> list[Diagnosis]:
     """What is found of the host where the capture was taken is measured; all else is likely at most."""
     return [
-        one if one.layer == taken_at or one.code in _SEEN else dataclasses.replace(one, confidence="likely")
+        one if one.layer == taken_at or one.code in _SEEN else structs.replace(one, confidence="likely")
         for one in findings
     ]

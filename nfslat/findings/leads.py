@@ -6,11 +6,11 @@ above the wire, where packets do not show it. A layer that is merely the largest
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
+
+from msgspec import Struct, structs
 
 from nfslat.answer.model import NextStep, Objective
 from nfslat.answer.words import complete
@@ -85,14 +85,13 @@ class Ground(NamedTuple):
     )
 
 
-@dataclass(frozen=True)
-class Lead:
+class Lead(Struct, frozen=True):
     """An outcome, and what it is about."""
 
     outcome: str
     cause: Diagnosis | None = None
     by: str = ""  # how the cause leads: "mean", "slowest", "limit" or "tries"
-    also: list[Diagnosis] = field(default_factory=list)
+    also: list[Diagnosis] = []
     either: Diagnosis | None = None  # said behind the cause: slots, or callers, which packets do not tell apart
     why: str = ""  # it is undecided
     next: NextStep | None = None
@@ -162,7 +161,7 @@ def _lead(
     tail = [one for one in causes if (one.slowest or 0.0) >= _SLOWEST]
     if tail:
         slowest_by = max(tail, key=lambda one: one.slowest or 0.0)
-        if doubt := _doubt(dataclasses.replace(slowest_by, share=None), mean, ground):
+        if doubt := _doubt(structs.replace(slowest_by, share=None), mean, ground):
             return Lead("undecided", also=enough[:2], why=doubt, next=next_step(steps.AGAIN))
         return _fault(slowest_by, "slowest", matter)
     some = [one for one in causes if (one.share or 0.0) >= _SOME and row(one.code).least != SYMPTOM]

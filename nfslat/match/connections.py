@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from nfslat.match.sequences import Ranges, compare
 from nfslat.match.shared_ops import SHARED_OPS, Shared, find_shared, sizes
@@ -30,8 +30,7 @@ _NEXT_TO_NOTHING = 0.05
 _Pairs = list[tuple[int, int]]  # connections: the server's, the client's
 
 
-@dataclass(frozen=True)
-class Links:
+class Links(Struct, frozen=True):
     """For each connection of a side the number of what it is part of, NULL where the other side has nothing of it."""
 
     server: I32

@@ -6,8 +6,9 @@ Durations are float ms, None is "not known".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
+
+from msgspec import Struct
 
 from nfslat.answer.contract import Count, Document, HowSure, Must, Positive
 
@@ -17,8 +18,7 @@ PartName = Annotated[str, Must(enum=PARTS)]
 Outcome = Annotated[str, Must(enum=["from-load", "throughout", "storage", "none", "falls", "cannot-tell", "no-loads"])]
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(Struct, frozen=True):
     """One run. Means are over READ and WRITE where it has some, else over all ops."""
 
     name: str
@@ -41,8 +41,7 @@ class Point:
     cause: str | None  # code of the finding that its verdict names
 
 
-@dataclass(frozen=True)
-class Growth:
+class Growth(Struct, frozen=True):
     """What a part adds from the loads before the growth to the highest one."""
 
     part: PartName
@@ -51,8 +50,7 @@ class Growth:
     share: float | None  # of the growth of the disparity; None for what is not in it
 
 
-@dataclass(frozen=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """How well a shape goes with the disparity: a level, a line, or both with a sharp or a soft bend between."""
 
     shape: Annotated[str, Must(enum=["level", "line", "bend", "soft"])]
@@ -64,8 +62,7 @@ class Fit:
     per_load_ms: float | None  # slope, behind the bend
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The load from which the latency grows away from the storage's, and what makes it."""
 
     outcome: Outcome
@@ -82,8 +79,7 @@ class Verdict:
     text: str
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True):
     """A run against the one before it, as `nfslat diff` compares them; for runs without loads."""
 
     a: str
@@ -94,8 +90,7 @@ class Step:
     text: str
 
 
-@dataclass(frozen=True)
-class Series(Document):
+class Series(Document, frozen=True):
     """What nfslat series --json writes."""
 
     made_by: ClassVar[str] = "nfslat series RUN... --json"
@@ -111,5 +106,5 @@ class Series(Document):
     points: list[Point]  # by load, or in the order in which they were given
     growth: list[Growth]
     fits: list[Fit]
-    steps: list[Step] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    steps: list[Step] = []
+    notes: list[str] = []

@@ -5,14 +5,13 @@ Blocks of a capture, in their order, add up to it. Columns by connection are by 
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from msgspec import Struct, structs
 
 from nfslat.answer.model import Bucket
 from nfslat.clock.tick import is_coarse, mean_error_ns
@@ -39,8 +38,7 @@ _SOON_NS = 1_000_000_000  # later only what was lost comes again, as pairing see
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True, eq=False)
-class ShownTally:
+class ShownTally(Struct, frozen=True, eq=False):
     """Ops that a capture shows, messages without their other half, and calls that it lacks, by connection.
 
     Messages of its first and last moments, whose other half came before or after the capture, are not counted.
@@ -113,8 +111,7 @@ class ShownTally:
         return hidden_share(states | {State.HEADER_NOT_CAPTURED: self.hidden}, missing)
 
 
-@dataclass(frozen=True)
-class OddOps:
+class OddOps(Struct, frozen=True):
     """What only ops, and messages of none, tell of how a capture was made."""
 
     took_ns: int = 0  # from their first byte to their last, summed
@@ -140,8 +137,8 @@ class OddOps:
     def __add__(self, later: Self) -> Self:
         """This one, and a later block's."""
         early_ns = max((self, later), key=lambda some: some.early).early_ns
-        sums = [before + now for before, now in zip(dataclasses.astuple(self), dataclasses.astuple(later), strict=True)]
-        return dataclasses.replace(type(self)(*sums), early_ns=early_ns)
+        sums = [before + now for before, now in zip(structs.astuple(self), structs.astuple(later), strict=True)]
+        return structs.replace(type(self)(*sums), early_ns=early_ns)
 
 
 def _early(d: Decoded) -> tuple[int, int, int]:
@@ -196,8 +193,7 @@ class Ticking(NamedTuple):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class SelectedTally:
+class SelectedTally(Struct, frozen=True, eq=False):
     """Ops that filters select: `raw` and `histograms` are of their response times, by operation. And those that filters
     leave out, by reason."""
 
@@ -222,11 +218,10 @@ class SelectedTally:
 
     def as_sketches(self) -> Self:
         """The same in little memory (`OpSums.as_sketches`)."""
-        return dataclasses.replace(self, raw=None if self.raw is None else self.raw.as_sketches())
+        return structs.replace(self, raw=None if self.raw is None else self.raw.as_sketches())
 
 
-@dataclass(frozen=True, eq=False)
-class CaptureTally:
+class CaptureTally(Struct, frozen=True, eq=False):
     """One capture by itself."""
 
     source: Source
@@ -253,13 +248,13 @@ class CaptureTally:
 
     def __add__(self, later: Self) -> Self:
         """This one, and a later block's."""
-        details = dataclasses.replace(
+        details = structs.replace(
             later.facts.details,
             **{name: getattr(self.facts.details, name) + getattr(later.facts.details, name) for name in dropped()},
         )
         return type(self)(
             later.source,
-            dataclasses.replace(later.facts, **counts_of([self.facts, later.facts]), details=details),
+            structs.replace(later.facts, **counts_of([self.facts, later.facts]), details=details),
             self.shown + later.shown,
             self.odd + later.odd,
             self.ticking.joined(later.ticking),
@@ -270,7 +265,7 @@ class CaptureTally:
 
     def as_sketches(self) -> Self:
         """The same in little memory (`OpSums.as_sketches`)."""
-        return dataclasses.replace(self, selected=self.selected.as_sketches())
+        return structs.replace(self, selected=self.selected.as_sketches())
 
     @property
     def ops(self) -> int:
@@ -297,11 +292,11 @@ def _raw(ops: Ops, kept: Bool, role: str, definition: str) -> tuple[OpSums, dict
 def _facts(d: Decoded) -> Decoded:
     details: Any = {name: getattr(d.details, name) for name in dropped()}
     beside = {State.HEADER_NOT_CAPTURED: d.hidden, State.MALFORMED: d.malformed}
-    return dataclasses.replace(
+    return structs.replace(
         d,
         ops=Ops.empty(),
         loose=Loose.empty(),
-        details=dataclasses.replace(no_details(), tcp=d.details.tcp, **details),
+        details=structs.replace(no_details(), tcp=d.details.tcp, **details),
         repeats={state: count - beside.get(state, 0) for state, count in d.states.items()},
         segments=[],
     )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
+from msgspec import Struct, field
 
 from nfslat.answer import model
 from nfslat.answer.figures import UNEXPLAINED
@@ -24,8 +24,7 @@ MOST_SLOW_OPS = 1 << 18  # 1 % of some 26 million
 Sums = Mapping[tuple[str, Cause | None], Sum]  # by place and cause; None: what no cause explains of a part
 
 
-@dataclass(frozen=True, eq=False)
-class SlowOps:
+class SlowOps(Struct, frozen=True, eq=False):
     """The slowest ops, at most so many, slowest first; ns."""
 
     most: int
@@ -83,13 +82,12 @@ class SlowOps:
         return int(self.srt_ns[:count].sum()), charged | {(part, None): ns for part, ns in left_ns.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class ChargeTally:
+class ChargeTally(Struct, frozen=True, eq=False):
     """Charges of matched ops; None where the clocks, or what TCP did, are not known."""
 
     ops: int = 0
     srt_ns: int = 0
-    sums: Sums | None = field(default_factory=dict)
+    sums: Sums | None = {}
     slow: SlowOps = field(default_factory=SlowOps.empty)
 
     @classmethod

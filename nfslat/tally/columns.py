@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from msgspec import Struct
 
 from nfslat.clock.clock import Clock
 from nfslat.model.blocks import together
@@ -21,8 +21,7 @@ At = slice | I32 | I64
 Column = Callable[[At], I64]
 
 
-@dataclass(frozen=True, eq=False)
-class OpColumns:
+class OpColumns(Struct, frozen=True, eq=False):
     """Columns of `rows` ops; None: not known of any. `client_ns` and `server_ns` are response times."""
 
     rows: int

@@ -6,11 +6,11 @@ They are kept as they were measured; where parts are joined, more than `MOST_EXA
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from nfslat.answer.figures import Summary
 from nfslat.kernels.order import ranked
@@ -73,8 +73,7 @@ class _Part(NamedTuple):
         return _Part(columns, ends - sizes, ends)
 
 
-@dataclass(frozen=True, eq=False)
-class Durations:
+class Durations(Struct, frozen=True, eq=False):
     """`sides` says of which there are any; `parts` are exact, and each group is there or in `sketches`."""
 
     sides: tuple[str, ...]

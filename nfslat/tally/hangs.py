@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
+from msgspec import Struct
 
 from nfslat.answer import model
 from nfslat.model.decoded import Decoded
@@ -30,8 +31,7 @@ _CUT = {
 }
 
 
-@dataclass(frozen=True)
-class HangTally:
+class HangTally(Struct, frozen=True):
     """What hangs, what still does first and the longest first; None where an engine does not say what TCP did."""
 
     hangs: Sequence[model.Hang] | None = ()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from nfslat.kernels.order import side_by_side
 from nfslat.model.blocks import tally
@@ -20,8 +20,7 @@ Label_co = TypeVar("Label_co", bound=Hashable, covariant=True)
 ALL = ""  # the label of a group of all ops
 
 
-@dataclass(frozen=True, eq=False)
-class Grouping(Generic[Label_co]):
+class Grouping(Struct, Generic[Label_co], frozen=True, eq=False):
     """`of_op` is the group of each op, a number below that of `labels`; None: there is one group."""
 
     of_op: npt.NDArray[np.integer[Any]] | None

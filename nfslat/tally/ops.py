@@ -6,11 +6,11 @@ Sums are exact integers; percentiles are those of `nfslat.tally.durations`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from nfslat.answer.figures import Summary, figures_of
 from nfslat.answer.model import MatchedRow, Parts
@@ -72,8 +72,7 @@ _MEASURES: dict[str, tuple[tuple[str, ...], Callable[[OpColumns, slice], Sequenc
 }
 
 
-@dataclass(frozen=True, eq=False)
-class OpSums:
+class OpSums(Struct, frozen=True, eq=False):
     """Of ops in groups, which `labels` says what they are. `sums` has a row for each measure, with one of each group.
 
     Groups of two that are joined are those of the same label.
@@ -194,8 +193,7 @@ def _sums(columns: OpColumns, key: Grouping[Hashable], what: Collection[str]) ->
     return dict(zip(names, sums, strict=True))
 
 
-@dataclass(frozen=True, eq=False)
-class OpFigures:
+class OpFigures(Struct, frozen=True, eq=False):
     """Figures of a group, ms; None: not known. Sums of what was not asked for are no figures.
 
     Each field of `GroupFigures` is a property.

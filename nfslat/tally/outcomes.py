@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Self
+
+from msgspec import Struct
 
 from nfslat.answer import outcomes as answer
 from nfslat.model.protocol import NULL, op_name, program_name, version_name
@@ -20,8 +21,7 @@ from nfslat.results import Side
 MOST_RECOVERIES = 10_000  # that are listed
 
 
-@dataclass(frozen=True)
-class Retries:
+class Retries(Struct, frozen=True):
     """Requests, one or more, that were tried again."""
 
     requests: int
@@ -81,12 +81,11 @@ Statuses = Mapping[tuple[tuple[int, ...], int, int], Answered]  # by kind, statu
 Title = tuple[str, str, Says]  # operation, version and reason
 
 
-@dataclass(frozen=True)
-class OutcomeTally:
+class OutcomeTally(Struct, frozen=True):
     """What the server answered: statuses by side, requests that were tried again, and recoveries."""
 
-    statuses: Mapping[str, Statuses] = field(default_factory=dict)
-    retries: Mapping[Title, Retries] = field(default_factory=dict)
+    statuses: Mapping[str, Statuses] = {}
+    retries: Mapping[Title, Retries] = {}
     recoveries: tuple[answer.Recovery, ...] = ()
 
     @classmethod

@@ -13,11 +13,11 @@ parts is the sketch of the whole.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from nfslat.answer.figures import Summary
 from nfslat.kernels.exact import exact_sum
@@ -35,8 +35,7 @@ _EXACT = 1 << 53  # below, a float64 holds each integer
 _ROUNDED_BITS = 63 - 53
 
 
-@dataclass(frozen=True, eq=False)
-class Sketch:
+class Sketch(Struct, frozen=True, eq=False):
     """How many durations are in each bin; only bins that hold any are kept, ascending."""
 
     keys: npt.NDArray[np.uint16]

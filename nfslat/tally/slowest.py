@@ -6,11 +6,11 @@ looked at, then every fourth, and so on: what is kept is the slowest 1 % of an e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from nfslat.answer.model import MatchedRow
 from nfslat.decompose import PART_NAMES
@@ -28,8 +28,7 @@ CLIENT, SERVER, WAIT, CALL_WAIT, REPLY_WAIT, ORDER, PARTS = range(7)
 _ROWS = PARTS + len(PART_NAMES)
 
 
-@dataclass(frozen=True, eq=False)
-class Slowest:
+class Slowest(Struct, frozen=True, eq=False):
     """`kept` has a row for each of the above, then for each of `PART_NAMES`; int64, ns but for the numbers of the ops,
     which count from the first of all. `WAIT` is as `OpColumns.wait_ns`."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from msgspec import Struct
 
 from nfslat.answer import model
 from nfslat.decode.waiting import LEAST_WAIT_NS, WaitingCalls, unread_until_ns, waiting_calls
@@ -26,8 +26,7 @@ _TIMES_LONGEST, _TIMES_QUANTILE, _PERCENT = 3, 10, 99
 _LONGEST_NS = 3600 * NS_PER_S  # an hour: of a broken capture an operation may take decades, and no multiple of that
 
 
-@dataclass(frozen=True, eq=False)
-class Usual:
+class Usual(Struct, frozen=True, eq=False):
     """How long calls of NFS clients take: the longest by kind, and all of them; and `unread_until_ns`."""
 
     longest_ns: I64
@@ -69,8 +68,7 @@ def _latest(one: I64, other: I64, nothing: int) -> I64:
     return most
 
 
-@dataclass(frozen=True, eq=False)
-class UnansweredTally:
+class UnansweredTally(Struct, frozen=True, eq=False):
     """Groups of calls, the longest wait first; None where an engine does not say what TCP did. `usual` is of blocks:
     calls that wait come with the last one, and all tell how long a wait is long."""
 

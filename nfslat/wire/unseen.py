@@ -7,10 +7,10 @@ the other half, or by a gap in the client's XIDs; `Unread` has the packets in wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from nfslat.decode.xid_gaps import in_order, left_out
 from nfslat.kernels.order import side_by_side
@@ -24,8 +24,7 @@ from nfslat.wire.unseen_sizes import Sizes, lengths_of, waiting_of
 _NEVER = np.iinfo(np.int64)
 
 
-@dataclass(frozen=True)
-class Unseen:
+class Unseen(Struct, frozen=True):
     """Ops of one capture: those that it shows, and those that it only knows of. Sums of SRTs in ns."""
 
     seen: int

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
+
+from msgspec import Struct
 
 from nfslat.answer.contract import Document, Must
 from nfslat.diff.model import Change, Setting
@@ -11,8 +12,7 @@ from nfslat.diff.model import Change, Setting
 SCHEMA = "nfslat.tcpdiff/1"
 
 
-@dataclass(frozen=True)
-class Conversation:
+class Conversation(Struct, frozen=True):
     """What was compared of a run: its conversation with most packets."""
 
     name: str
@@ -26,8 +26,7 @@ class Conversation:
     others: int  # conversations of the run that were not compared
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """One figure of both runs."""
 
     name: str
@@ -38,8 +37,7 @@ class Figure:
     change: Change
 
 
-@dataclass(frozen=True)
-class SizeMode:
+class SizeMode(Struct, frozen=True):
     """A size of packets that comes often in either run."""
 
     of: str
@@ -49,8 +47,7 @@ class SizeMode:
     what: str  # that explains it; empty where nothing does
 
 
-@dataclass(frozen=True)
-class TransportVerdict:
+class TransportVerdict(Struct, frozen=True):
     """What B is, against A."""
 
     change: Annotated[str, Must(enum=["slower", "faster", "mixed", "none", "not relevant", "unknown"])]
@@ -58,8 +55,7 @@ class TransportVerdict:
     text: str
 
 
-@dataclass(frozen=True)
-class TransportDiff(Document):
+class TransportDiff(Document, frozen=True):
     """What nfslat diff --json writes of TCP conversations. Durations are milliseconds, differences are B less A, None
     is not known."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from nfslat.answer.pictures import Classes, Distribution, Heat
 from nfslat.figures.pictures.bins import CLASSES, LE_NS, PER_DECADE, Bins, classes_of
@@ -19,8 +19,7 @@ MEASURES = ("client", "server", "network")
 _P99 = 99
 
 
-@dataclass(frozen=True, eq=False)
-class Tallies:
+class Tallies(Struct, frozen=True, eq=False):
     """Counts of matched ops: [measure, bin, class], and [measure, operation, class]; ns of each measure by bin."""
 
     heat: I64

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from nfslat.evidence import mountstats, pools
 from nfslat.evidence.records import Mount, Pool, Snapshot, Xprt
@@ -16,8 +17,7 @@ _FEW_WOKEN = 0.5  # fact pool-stats: between 0.04 and 0.9
 _FEW_WOKEN_EVER = 0.9  # of all since the start, idle hours included
 
 
-@dataclass(frozen=True)
-class Host:
+class Host(Struct, frozen=True):
     """One host. `mounts` and `pools` count since the mount and since the start, or between two snapshots."""
 
     name: str
@@ -85,8 +85,7 @@ def _is_same_host(one: Snapshot, other: Snapshot) -> bool:
     return not one.addresses or not other.addresses or bool(set(one.addresses) & set(other.addresses))
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(Struct, frozen=True):
     """What one client may send, and sent, to one server with one kind of slots. Limits are None where not known."""
 
     client: Host
