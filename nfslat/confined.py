@@ -15,10 +15,9 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from msgspec import Struct
 
 from nfslat.errors import ToolError, UsageError
 
@@ -42,7 +41,8 @@ exec "$@"
 _OWN_END = (signal.SIGPIPE, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # ours, or the user's
 
 
-class Limits(Struct, frozen=True):
+@dataclass(frozen=True)
+class Limits:
     """What a program may take; None is as much as there is. `folder` is the only one in which it may write."""
 
     seconds: int | None = None  # of the processor

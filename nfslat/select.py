@@ -13,12 +13,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
 from nfslat.errors import InputError, UsageError, nearest
 from nfslat.match import overlap
 from nfslat.model.blocks import tally
 from nfslat.model.protocol import NFS, is_callback_program, op_name, op_names
+from nfslat.model.record import Record
 from nfslat.model.tables import I8, I16, I64, Bool, Classes, Kind, Matched, Ops
 from nfslat.model.units import NS_PER_S
 
@@ -48,7 +48,7 @@ class Moment(NamedTuple):
         return self.ns if self.absolute else first_ns + self.ns
 
 
-class Filters(Struct, frozen=True):
+class Filters(Record):
     """What the user asked to see; empty means all. Times are those of the call's first byte on the client's clock."""
 
     ops: frozenset[str] = frozenset()

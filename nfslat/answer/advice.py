@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from msgspec import Struct
+from nfslat.model.record import Record
 
 
-class Advice(Struct, frozen=True):
+class Advice(Record):
     """One setting to change. Texts are one line each and need no other context; `sources` begin with the fact's id."""
 
     knob: str  # the setting as the system names it, or what to look at

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from nfslat.answer.contract import Count
+from nfslat.model.record import Record
 
 
-class Called(Struct, frozen=True):
+class Called(Record):
     """Calls of one procedure from one host to a port of another."""
 
     caller: str  # address

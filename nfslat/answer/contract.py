@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TextIO, TypeVar, cast
 
-from msgspec import Struct
+from nfslat.model.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +53,7 @@ BothSidesOrCapture = Annotated[
 ]
 
 
-class Document(Struct, frozen=True):
+class Document(Record):
     """A class that is a whole report; `schema`, its first field, names the contract: ``nfslat.report/2``.
 
     What only some need is imported late: whoever starts nfslat gets here.

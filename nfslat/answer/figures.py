@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from msgspec import Struct
+from nfslat.model.record import Record
 
 PARTS = ["call_send", "call_net", "server", "reply_send", "reply_net"]
 NETWORK = "network"  # both ways together, where the clocks do not tell them apart
@@ -14,7 +14,7 @@ NO_CONNECTION, QUEUE, IN_THREAD, UNEXPLAINED = "no connection", "queue", "in thr
 UNSEEN_SHIFT, UNSEEN_TIME_SHARE = 0.10, 1 / 3
 
 
-class Summary(Struct, frozen=True):
+class Summary(Record):
     """Of one population of durations, ms. Differences can be negative."""
 
     mean: float  # mean, ms
@@ -24,7 +24,7 @@ class Summary(Struct, frozen=True):
     max: float  # longest, ms
 
 
-class GroupFigures(Struct, frozen=True, kw_only=True):
+class GroupFigures(Record, kw_only=True):
     """What is told of every group of ops, whatever they are grouped by; `GROUP_FIGURES` has the words for each."""
 
     queue_ms: float | None = None  # mean wait for a server thread, of server_ms; None where the packets do not tell

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Struct
-
 from nfslat.answer.contract import BothSides, Count, Must, Positive, Share
+from nfslat.model.record import Record
 
 Held = Annotated[str, Must(enum=["nothing", "slots", "likely slots", "workers", "slots or workers", "cannot tell"])]
 
 
-class Level(Struct, frozen=True):
+class Level(Record):
     """Time with so many ops in flight."""
 
     in_flight: Positive  # ops whose call has been seen and whose reply has not
@@ -22,7 +21,7 @@ class Level(Struct, frozen=True):
     ops_per_s: float  # ops answered per second of the time at this level
 
 
-class ServerInFlight(Struct, frozen=True):
+class ServerInFlight(Record):
     """The threads of a server, as its capture shows them; of all NFS ops there, whatever was selected."""
 
     server: str  # address of the server; of several the one with most ops
@@ -50,7 +49,7 @@ class ServerInFlight(Struct, frozen=True):
     limit_probability: Share | None = None
 
 
-class ConnectionInFlight(Struct, frozen=True):
+class ConnectionInFlight(Record):
     """What a client keeps in flight on one connection."""
 
     client: str  # address and port of the client; of a session with several connections, one of them
@@ -65,7 +64,7 @@ class ConnectionInFlight(Struct, frozen=True):
     held: Held  # by what the number in flight is held; slots are never more than likely from packets
 
 
-class MountInFlight(Struct, frozen=True):
+class MountInFlight(Record):
     """One client address and one server address and port."""
 
     client: str  # address of the client
@@ -83,7 +82,7 @@ class MountInFlight(Struct, frozen=True):
     connections: list[ConnectionInFlight]
 
 
-class ClientInFlight(Struct, frozen=True):
+class ClientInFlight(Record):
     """Ops in flight at the client; the fields from `slots_estimate` on are of the mount with most ops."""
 
     max: Count  # most ops in flight at once
@@ -101,7 +100,7 @@ class ClientInFlight(Struct, frozen=True):
     callers_in_line: Positive | None = None
 
 
-class SessionInFlight(Struct, frozen=True):
+class SessionInFlight(Record):
     """One channel of an NFSv4.1 session; exact, from SEQUENCE and CREATE_SESSION."""
 
     session: str  # session id, hexadecimal
@@ -119,7 +118,7 @@ class SessionInFlight(Struct, frozen=True):
     limited: bool  # calls wait for a slot
 
 
-class CapInFlight(Struct, frozen=True):
+class CapInFlight(Record):
     """A connection with many ops in flight whose window the server closed."""
 
     client: str  # address and port of the client
@@ -134,7 +133,7 @@ class CapInFlight(Struct, frozen=True):
     likely: bool  # a limit for each connection is likely
 
 
-class InFlight(Struct, frozen=True):
+class InFlight(Record):
     """Ops whose call has been seen and whose reply has not."""
 
     server: ServerInFlight

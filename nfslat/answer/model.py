@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from msgspec import Struct
-
 from nfslat.answer.contract import (
     BothSides,
     BothSidesOrCapture,
@@ -41,6 +39,7 @@ from nfslat.answer.inflight import ServerInFlight as ServerInFlight
 from nfslat.answer.inflight import SessionInFlight as SessionInFlight
 from nfslat.answer.outcomes import Outcomes as Outcomes
 from nfslat.model.causes import CHARGES
+from nfslat.model.record import Record
 
 if TYPE_CHECKING:
     from nfslat.answer.advice import Advice
@@ -55,7 +54,7 @@ MISSES = "OUTSIDE_OVERLAP NOT_CAPTURED_AT_SERVER NOT_CAPTURED_AT_CLIENT CONNECTI
 CAUSES = [*CHARGES, "unexplained"]
 
 
-class Tool(Struct, frozen=True):
+class Tool(Record):
     """What made the report."""
 
     version: str  # version of nfslat
@@ -64,7 +63,7 @@ class Tool(Struct, frozen=True):
     srt: Annotated[str, Must(enum=["nfslat", "tshark", "first"])]  # the SRT definition in force (--srt)
 
 
-class AuditNote(Struct, frozen=True):
+class AuditNote(Record):
     """Something about a capture that the reader must know before believing a figure."""
 
     code: str  # name of the note
@@ -73,7 +72,7 @@ class AuditNote(Struct, frozen=True):
     count: Count  # how many packets, messages or ops it is about
 
 
-class CaptureFile(Struct, frozen=True):
+class CaptureFile(Record):
     """One file of a capture."""
 
     path: str  # path of the file
@@ -81,7 +80,7 @@ class CaptureFile(Struct, frozen=True):
     first_frame: Positive  # frame number, in the whole capture, of its first packet
 
 
-class Unseen(Struct, frozen=True):
+class Unseen(Record):
     """Ops that a capture knows of and does not show: by one half of them, or by a gap in the client's XIDs."""
 
     ops: Count  # those
@@ -95,7 +94,7 @@ class Unseen(Struct, frozen=True):
     matters: bool  # is that far from the mean of those that it shows, or did the others take much of the time?
 
 
-class Capture(Struct, frozen=True):
+class Capture(Record):
     """One capture: a file, or an ordered set of rotated files, taken at one point."""
 
     path: str  # what the user named it
@@ -118,7 +117,7 @@ class Capture(Struct, frozen=True):
     unseen: Unseen | None = None  # None where it shows all ops that it knows of, or filters leave some out
 
 
-class Bucket(Struct, frozen=True):
+class Bucket(Record):
     """One bucket of a latency histogram."""
 
     le_us: Count | None  # upper bound, microseconds, inclusive as the label reads; None: no bound; 0: negative times
@@ -126,7 +125,7 @@ class Bucket(Struct, frozen=True):
     count: Count  # ops in the bucket
 
 
-class RawRow(Struct, frozen=True):
+class RawRow(Record):
     """All ops of one kind in one capture, matched or not."""
 
     program: str  # RPC program: NFS, MOUNT, NLM ...
@@ -137,7 +136,7 @@ class RawRow(Struct, frozen=True):
     histogram: list[Bucket]  # latency histogram, in order of time
 
 
-class Parts(Struct, frozen=True):
+class Parts(Record):
     """Means over matched ops, ms. call_net and reply_net are None where the clocks cannot tell them: where nothing is
     known of the clocks, or the figure is no larger than its error."""
 
@@ -156,7 +155,7 @@ class Parts(Struct, frozen=True):
     reply_retrans_wait: float | None = None
 
 
-class PartSummaries(Struct, frozen=True):
+class PartSummaries(Record):
     """Of each part over all matched ops. call_net and reply_net are None where half of the ops are within the error."""
 
     call_send: Summary
@@ -167,7 +166,7 @@ class PartSummaries(Struct, frozen=True):
     one_way_error: NotNegative | None  # how far a single call_net or reply_net may be off at most, ms
 
 
-class MatchedRow(GroupFigures, frozen=True):
+class MatchedRow(GroupFigures):
     """Ops of one kind that are in both captures."""
 
     program: str  # RPC program: NFS, MOUNT, NLM ...
@@ -181,7 +180,7 @@ class MatchedRow(GroupFigures, frozen=True):
     parts_ms: Parts
 
 
-class Completeness(Struct, frozen=True):
+class Completeness(Record):
     """How many of the operations of the time that both captures cover are in both, with their figures."""
 
     share: Share  # of all that are known of
@@ -191,7 +190,7 @@ class Completeness(Struct, frozen=True):
     missing: dict[str, Count]
 
 
-class MatchedOps(Struct, frozen=True):
+class MatchedOps(Record):
     """The comparison of the two captures."""
 
     processed: BothSides[Count]  # ops compared, by side: ops plus untimed plus all that are unmatched
@@ -211,7 +210,7 @@ class MatchedOps(Struct, frozen=True):
     tick_ms: NotNegative | None = None
 
 
-class ClockStep(Struct, frozen=True):
+class ClockStep(Record):
     """A clock was set. Moments are of the client's clock; of one that was set, before it was."""
 
     at: str  # not before this moment
@@ -222,7 +221,7 @@ class ClockStep(Struct, frozen=True):
     set_by_ms: float | None  # by how much that one was set, ms
 
 
-class Clock(Struct, frozen=True):
+class Clock(Record):
     """theta, the server's clock minus the client's. Values are None where no theta explains the ops."""
 
     fits: bool  # is there a theta that explains the ops?
@@ -245,7 +244,7 @@ class Clock(Struct, frozen=True):
         return least > 0 or most < 0
 
 
-class TcpAmount(Struct, frozen=True):
+class TcpAmount(Record):
     """TCP data of one kind, as one capture shows it."""
 
     packets: Count  # as captured: offload shows many segments as one
@@ -253,7 +252,7 @@ class TcpAmount(Struct, frozen=True):
     bytes: Count  # payload
 
 
-class Transport(Struct, frozen=True, kw_only=True):
+class Transport(Record, kw_only=True):
     """One direction of a TCP connection between the two capture points."""
 
     client: str  # address and port of the client, as its capture shows them
@@ -271,7 +270,7 @@ class Transport(Struct, frozen=True, kw_only=True):
     caveats: list[str]  # why these counts may be wrong: sender-drops, receiver-drops, partial, other-numbers ...
 
 
-class Hang(Struct, frozen=True):
+class Hang(Record):
     """What one end of a TCP connection asked for again and again, and did not get until the capture ended, or what
     `cut` names."""
 
@@ -297,7 +296,7 @@ class Hang(Struct, frozen=True):
     acked: bool | None = None
 
 
-class Unanswered(Struct, frozen=True):
+class Unanswered(Record):
     """Calls of one operation on one connection that still waited for their replies when the capture ended; the oldest
     stands for all where there is one figure."""
 
@@ -323,7 +322,7 @@ class Unanswered(Struct, frozen=True):
     answered_others: Count  # of them, those of other clients
 
 
-class Charge(Struct, frozen=True):
+class Charge(Record):
     """What of one part of the matched ops' time one cause made. The charges of a part, with what is "unexplained" of
     it, sum to the part."""
 
@@ -340,14 +339,14 @@ class Charge(Struct, frozen=True):
     slowest_share: float | None  # of the mean client SRT of the slowest 1 %
 
 
-class MeanAndP99(Struct, frozen=True):
+class MeanAndP99(Record):
     """Of one population of durations, ms."""
 
     mean: float  # mean, ms
     p99: float  # 99th percentile, ms
 
 
-class Outcome(Struct, frozen=True):
+class Outcome(Record):
     """One replay of the load."""
 
     threads: Positive | None  # server threads; None: no limit
@@ -364,7 +363,7 @@ class Outcome(Struct, frozen=True):
     limit: Annotated[str, Must(enum=["threads", "slots", "load"])]  # where an op waits most; load: hardly anywhere
 
 
-class WhatIf(Struct, frozen=True):
+class WhatIf(Record):
     """The load replayed with other numbers of threads or slots."""
 
     asked: str  # what was asked: threads=64
@@ -383,7 +382,7 @@ class WhatIf(Struct, frozen=True):
     warning: str  # what is taken for granted
 
 
-class StackRow(Struct, frozen=True):
+class StackRow(Record):
     """One row of the latency stack."""
 
     op: str  # all, or the operation that --app-ms or --storage-ms named
@@ -396,7 +395,7 @@ class StackRow(Struct, frozen=True):
     source: str  # where the figure comes from
 
 
-class Finding(Struct, frozen=True):
+class Finding(Record):
     """A cause that was found."""
 
     code: str  # name of the finding
@@ -413,7 +412,7 @@ class Finding(Struct, frozen=True):
     gain_by: Annotated[str, Must(enum=["replay", "bound"])] | None = None
 
 
-class NextStep(Struct, frozen=True):
+class NextStep(Record):
     """One measurement that would decide more."""
 
     command: str  # to be pasted into a shell
@@ -422,7 +421,7 @@ class NextStep(Struct, frozen=True):
     causes: list[str]  # codes of the findings that it can prove, or refute
 
 
-class Objective(Struct, frozen=True):
+class Objective(Record):
     """What the user calls slow: one --slo."""
 
     asked: str  # as it was given: READ.p99=20ms
@@ -434,7 +433,7 @@ class Objective(Struct, frozen=True):
     met: bool | None  # None: not known
 
 
-class Verdict(Struct, frozen=True):
+class Verdict(Record):
     """Is there a fault, where, and how sure that is."""
 
     # fault: a finding explains enough of the time, or shows a limit at work; no-fault: nothing that was looked for
@@ -458,7 +457,7 @@ class Verdict(Struct, frozen=True):
     reasons: list[str]  # why the confidence is what it is
 
 
-class Inferred(Struct, frozen=True):
+class Inferred(Record):
     """One capture was given, and the other host's times are inferred from its packets (docs/one_capture.md): every
     figure of that host, and of the network, rests on them."""
 
@@ -472,7 +471,7 @@ class Inferred(Struct, frozen=True):
     round_trip_ms: NotNegative  # the shortest from host to host
 
 
-class Phase(Struct, frozen=True):
+class Phase(Record):
     """A stretch of time in which response times kept a level; what is said of it rests on it alone."""
 
     begin: str  # first call, on the client's clock
@@ -490,7 +489,7 @@ class Phase(Struct, frozen=True):
     largest_layer: Layer | None  # the layer that adds most to the mean
 
 
-class HostPair(Struct, frozen=True):
+class HostPair(Record):
     """What passes between a client and a server, where there are several of either in both captures; ops and times of
     all pairs sum to those of the matched ops."""
 
@@ -512,14 +511,14 @@ class HostPair(Struct, frozen=True):
     text: str | None  # the verdict
 
 
-class Selection(Struct, frozen=True):
+class Selection(Record):
     """What the user asked for, and what that and the defaults left out."""
 
     filters: dict[str, str]  # filter name to value
     excluded: Sides[dict[str, Count]]  # ops left out, by side and reason
 
 
-class Report(Document, frozen=True):
+class Report(Document):
     """What nfslat --json writes. Durations are milliseconds (floats), counts integers, times ISO 8601 with zone, None
     is not known."""
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Struct
-
 from nfslat.answer.contract import Count, Must, NotNegative, Positive, Sides, Time
+from nfslat.model.record import Record
 
 SAYS = "done everyday grace delay locked state lost other unknown".split()  # as `nfslat.model.statuses.Says`
 REASONS = "grace delay locked state".split()
@@ -17,7 +16,7 @@ Meaning = Annotated[str, Must(enum=SAYS)]
 Reason = Annotated[str, Must(enum=REASONS)]
 
 
-class StatusRow(Struct, frozen=True):
+class StatusRow(Record):
     """Ops of one capture with one status. Those of an operation sum to its ops in the raw data."""
 
     program: str  # RPC program: NFS, MOUNT, NLM ...
@@ -32,7 +31,7 @@ class StatusRow(Struct, frozen=True):
     count: Positive  # ops
 
 
-class TriedAgain(Struct, frozen=True):
+class TriedAgain(Record):
     """Requests of one operation that the server put off for one reason most of the time, and that the client sent again
     as new calls. What passes between two tries is in no response time."""
 
@@ -55,7 +54,7 @@ class TriedAgain(Struct, frozen=True):
     back_off_of: Count | None  # of so many
 
 
-class Recovery(Struct, frozen=True):
+class Recovery(Record):
     """A time in which a client made its client ID, session or leases anew, because the server knew them no more."""
 
     at: Time  # when the client learnt it, that capture's clock
@@ -65,7 +64,7 @@ class Recovery(Struct, frozen=True):
     waited: Count  # requests that were put off before its end and tried again after it
 
 
-class Outcomes(Struct, frozen=True):
+class Outcomes(Record):
     """What the server answered. Retries and recoveries are those of the client's capture, or of the only one."""
 
     statuses: Sides[list[StatusRow]]  # the ops of each capture, what went well first

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Struct
-
 from nfslat.answer.contract import Count, Must, NotNegative, Positive, Time
 from nfslat.answer.figures import IN_THREAD, NETWORK, NO_CONNECTION, PARTS, QUEUE, UNEXPLAINED
 from nfslat.model.causes import CHARGES
+from nfslat.model.record import Record
 
 
-class Classes(Struct, frozen=True):
+class Classes(Record):
     """Classes of latency, equally wide on a log scale: class i holds what is at most ``le_ms[i]`` and more than the one
     before. They lie between 1 us and 100 s; those beyond the ones in use are left out. The first one also holds what is
     smaller, zero and negative figures included; the last one what is larger."""
@@ -26,7 +25,7 @@ class Classes(Struct, frozen=True):
     le_ms: list[float]
 
 
-class Distribution(Struct, frozen=True):
+class Distribution(Record):
     """Ops of one kind by latency: counts, one a class from `first` on to the last one with any of the three measures.
 
     Each list sums to `ops`.
@@ -42,7 +41,7 @@ class Distribution(Struct, frozen=True):
     network: list[Count]  # by their difference
 
 
-class Heat(Struct, frozen=True):
+class Heat(Record):
     """Ops by time of their call and by latency: [bin, class, ops], only cells with any; they sum to the matched ops."""
 
     client: list[tuple[Count, Count, Count]]  # by client SRT
@@ -50,7 +49,7 @@ class Heat(Struct, frozen=True):
     network: list[tuple[Count, Count, Count]]  # by their difference
 
 
-class Flying(Struct, frozen=True):
+class Flying(Record):
     """In flight on one side; of all NFS ops there, as in ``inflight``."""
 
     mean: list[float]  # over each bin
@@ -59,7 +58,7 @@ class Flying(Struct, frozen=True):
     limit_of: str | None  # what it counts: threads, slots, session slots
 
 
-class Way(Struct, frozen=True):
+class Way(Record):
     """Data of one direction between the hosts, of all connections with matched ops, by time."""
 
     # 10^6 bytes of payload per second, as the sender's capture shows them; None: not counted
@@ -68,7 +67,7 @@ class Way(Struct, frozen=True):
     lost_ms: list[float]  # of the client SRT of the ops whose call is in the bin, what losses made
 
 
-class Event(Struct, frozen=True):
+class Event(Record):
     """Something that happened, for axes of time to mark. Steps of a clock, phases, hangs and recoveries have places of
     their own in the report."""
 
@@ -81,7 +80,7 @@ class Event(Struct, frozen=True):
     cost_ms: NotNegative | None  # of the client SRT of all ops, what a loss made; None of others
 
 
-class OverTime(Struct, frozen=True):
+class OverTime(Record):
     """Time in `bins` (120 at most) equal bins of a round width, from the first call of a matched op to the last reply.
     An op counts where its call's first byte was sent."""
 
@@ -101,7 +100,7 @@ class OverTime(Struct, frozen=True):
     events: list[Event]  # in order of time
 
 
-class EnvelopePoint(Struct, frozen=True):
+class EnvelopePoint(Record):
     """What the ops of a bin say of theta: at least `least_ms` (their replies), and at most `most_ms` (their calls).
 
     None where the bin has no op. Where clocks drift, both are moved along the estimate to the point's time. The bin in
@@ -115,7 +114,7 @@ class EnvelopePoint(Struct, frozen=True):
     bound_ms: tuple[float, float] | None  # between what it lies then
 
 
-class Moment(Struct, frozen=True):
+class Moment(Record):
     """A moment of an op's packet timeline."""
 
     at_ms: float  # since the call's first byte left the client; the server's moments are put on the client's clock
@@ -125,7 +124,7 @@ class Moment(Struct, frozen=True):
     file: str  # of the capture, as it was given
 
 
-class Piece(Struct, frozen=True):
+class Piece(Record):
     """A piece of an op's client SRT: what one cause made of one part, or what is left of the part."""
 
     part: Annotated[str, Must(enum=[*PARTS, NETWORK])]  # network: both ways, where the clocks do not tell them apart
@@ -135,7 +134,7 @@ class Piece(Struct, frozen=True):
     ms: float  # negative where the part is
 
 
-class SlowOp(Struct, frozen=True):
+class SlowOp(Record):
     """One of the ops with the longest client SRT."""
 
     program: str  # RPC program
@@ -166,7 +165,7 @@ class SlowOp(Struct, frozen=True):
     wireshark: dict[str, str]
 
 
-class SlowCall(Struct, frozen=True):
+class SlowCall(Record):
     """One of the ops with the longest SRT of one capture by itself."""
 
     program: str  # RPC program
@@ -181,7 +180,7 @@ class SlowCall(Struct, frozen=True):
     wireshark: dict[str, str]
 
 
-class Pictures(Struct, frozen=True):
+class Pictures(Record):
     """What pictures are drawn from: aggregates of the matched ops, on the client's clock."""
 
     classes: Classes
@@ -191,7 +190,7 @@ class Pictures(Struct, frozen=True):
     slowest: list[SlowOp]  # slowest first; 20, or `--slowest`
 
 
-class Alone(Struct, frozen=True):
+class Alone(Record):
     """What pictures of one capture are drawn from: its selected ops over time, on its own clock, in bins as those of
     OverTime."""
 

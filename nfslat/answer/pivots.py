@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Struct
-
 from nfslat.answer.contract import Count, Must, NotNegative
 from nfslat.answer.figures import GroupFigures, Summary
+from nfslat.model.record import Record
 
 
-class PivotRow(GroupFigures, frozen=True):
+class PivotRow(GroupFigures):
     """Matched ops of one group."""
 
     key: str  # "READ 64K", "10.0.0.1", "/export/db/a.dbf", "fh 0x1a2b3c4d" (a file without a name), "not known" ...
@@ -26,7 +25,7 @@ class PivotRow(GroupFigures, frozen=True):
     network_ms: Summary | None  # the difference of the two, op by op; None without ops
 
 
-class Pivot(Struct, frozen=True):
+class Pivot(Record):
     """`rows` and `others` sum to the matched ops: `others` is all groups beyond the rows that are kept, together."""
 
     # what they are grouped by
@@ -37,7 +36,7 @@ class Pivot(Struct, frozen=True):
     others: PivotRow | None
 
 
-class IntervalRow(GroupFigures, frozen=True):
+class IntervalRow(GroupFigures):
     """Matched ops of one operation (or "all") whose calls were sent in one interval, in the manner of nfsiostat.
 
     Rates are over the whole interval, also over the last one, which ends behind the last call.
@@ -59,7 +58,7 @@ class IntervalRow(GroupFigures, frozen=True):
     network_ms: float | None  # mean of the differences
 
 
-class Intervals(Struct, frozen=True):
+class Intervals(Record):
     """From the first matched call to the last, empty ones too; the rows of each operation sum to its matched ops."""
 
     seconds: Annotated[float, Must(exclusiveMinimum=0)]  # length of an interval

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from nfslat.answer.advice import Advice
+from nfslat.model.record import Record
 
 SCHEMA = "nfslat.tune/1"
 
 
-class HostLine(Struct, frozen=True):
+class HostLine(Record):
     """One host; two snapshots of it are one host, and its counters are those of the time between them."""
 
     name: str
@@ -19,7 +18,7 @@ class HostLine(Struct, frozen=True):
     interval: bool  # two snapshots: counters are of the time between them
 
 
-class Change(Struct, frozen=True):
+class Change(Record):
     """Something to set on `host`. `measured`: counters of that host show that somebody waits for it."""
 
     host: str
@@ -29,7 +28,7 @@ class Change(Struct, frozen=True):
     weight: float  # larger is more urgent; the share of the time that is lost where that is measured
 
 
-class Remark(Struct, frozen=True):
+class Remark(Record):
     """Something to know that needs no command, or not yet; `sources` as in `Advice`."""
 
     host: str
@@ -37,7 +36,7 @@ class Remark(Struct, frozen=True):
     sources: tuple[str, ...]
 
 
-class Row(Struct, frozen=True):
+class Row(Record):
     """A setting: all texts; "" is "not known" or "none"."""
 
     host: str
@@ -50,7 +49,7 @@ class Row(Struct, frozen=True):
     note: str = ""  # what the default depends on
 
 
-class Tuning(Struct, frozen=True):
+class Tuning(Record):
     """The answer. `changes` are the most urgent first; `warnings` are what could not be read of a snapshot."""
 
     hosts: tuple[HostLine, ...]

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
+from nfslat.model.record import Record
 from nfslat.model.tables import F64
 
 # 1 %: twice the 5,000 ppm that a badly set tick gives; a quartz is off by 100 ppm at most.
@@ -21,7 +21,7 @@ STEEPEST = 0.01
 _SMALL = 256  # points from which on a loop over them is slower than one more look at all of them at once
 
 
-class Points(Struct, frozen=True):
+class Points(Record):
     """x and y of points, float64, in the order of x."""
 
     x: F64

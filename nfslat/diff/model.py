@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from msgspec import Struct
-
 from nfslat.answer.contract import Document, Layer, Must
+from nfslat.model.record import Record
 
 SCHEMA = "nfslat.diff/1"
 RowVerdict = Annotated[
@@ -22,7 +21,7 @@ RowVerdict = Annotated[
 ]  # fmt: skip
 
 
-class Change(Struct, frozen=True):
+class Change(Record):
     """Of one figure. An interval is of 95 % confidence for this figure alone; None where nothing gives one."""
 
     a: float
@@ -36,7 +35,7 @@ class Change(Struct, frozen=True):
     relevant: bool  # it is 2 % or more, and 50 us or more where it is a duration
 
 
-class Part(Struct, frozen=True):
+class Part(Record):
     """Of the response time on the client's wire; rows of depth 0 sum to it."""
 
     name: str
@@ -45,7 +44,7 @@ class Part(Struct, frozen=True):
     change: Change
 
 
-class Row(Struct, frozen=True):
+class Row(Record):
     """One operation, of one size class where both runs show sizes."""
 
     op: str
@@ -64,7 +63,7 @@ class Row(Struct, frozen=True):
     verdict: RowVerdict
 
 
-class Mix(Struct, frozen=True):
+class Mix(Record):
     """Difference of the means of all ops = within + mix, exactly."""
 
     raw: Change
@@ -75,7 +74,7 @@ class Mix(Struct, frozen=True):
     covered_b: float
 
 
-class Load(Struct, frozen=True):
+class Load(Record):
     """What was asked of the system."""
 
     ops_per_s: Change | None
@@ -85,7 +84,7 @@ class Load(Struct, frozen=True):
     differs: list[str]  # how it is another load, in words; empty where it is the same
 
 
-class FindingChange(Struct, frozen=True):
+class FindingChange(Record):
     """A finding of the two reports."""
 
     code: str
@@ -99,7 +98,7 @@ class FindingChange(Struct, frozen=True):
     text: str  # as B has it, of what is gone as A had it
 
 
-class Setting(Struct, frozen=True):
+class Setting(Record):
     """Something that the reports say of the systems or of how they were captured."""
 
     name: str
@@ -107,7 +106,7 @@ class Setting(Struct, frozen=True):
     b: str
 
 
-class Check(Struct, frozen=True):
+class Check(Record):
     """One threshold of --check. It is crossed, too, where it cannot be decided."""
 
     text: str
@@ -119,7 +118,7 @@ class Check(Struct, frozen=True):
     reason: str
 
 
-class RunInfo(Struct, frozen=True):
+class RunInfo(Record):
     """Where the figures of a run come from."""
 
     name: str
@@ -129,7 +128,7 @@ class RunInfo(Struct, frozen=True):
     verdict: str | None  # of its report
 
 
-class Verdict(Struct, frozen=True):
+class Verdict(Record):
     """What B is, against A."""
 
     change: Annotated[str, Must(enum=["slower", "faster", "mixed", "none", "not relevant", "load", "unknown"])]
@@ -138,7 +137,7 @@ class Verdict(Struct, frozen=True):
     text: str
 
 
-class Diff(Document, frozen=True):
+class Diff(Document):
     """What nfslat diff --json writes. Durations are milliseconds, differences are B less A, None is not known."""
 
     made_by: ClassVar[str] = "nfslat diff A B --json"

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Self
 
 import numpy as np
-from msgspec import Struct
 
 from nfslat.answer.callers import Called
 from nfslat.model.protocol import op_name, program_name
+from nfslat.model.record import Record
 from nfslat.model.tables import State, endpoint
 from nfslat.model.units import to_ms
 from nfslat.results import Side
@@ -43,7 +43,7 @@ class _Calls(NamedTuple):
         )
 
 
-class CalledTally(Struct, frozen=True):
+class CalledTally(Record):
     """Calls by who calls whom with which procedure."""
 
     calls: Mapping[_Key, _Calls] = {}

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct, field
 
 from nfslat.decompose import PART_NAMES
 from nfslat.evidence.known import Traced
 from nfslat.model.blocks import filled
 from nfslat.model.causes import columns
 from nfslat.model.protocol import NULL, NULL32, op_name, program_name, version_name
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64, WHOLE, Bool, Connection
 from nfslat.results import Analysis, Side
 
@@ -50,7 +50,7 @@ class Paths(Protocol):
         """For each of `texts`: is its beginning not known?"""
 
 
-class Cells(Struct, frozen=True, eq=False):
+class Cells(Record, eq=False):
     """Some rows of one column. Where `labels` is there, `values` are rows of it. What `null` marks has no meaning."""
 
     values: Values
@@ -58,14 +58,14 @@ class Cells(Struct, frozen=True, eq=False):
     labels: tuple[str, ...] | tuple[int, ...] | tuple[bool, ...] | None = None
 
 
-class Column(Struct, frozen=True):
+class Column(Record):
     """What a column is; `dtype` is numpy's name of it, or "text"."""
 
     name: str
     dtype: str
     unit: str  # "ns", "bytes"; "" where it is a name or a number
     says: str
-    make: Callable[[Block], Cells] = field(repr=False)
+    make: Callable[[Block], Cells]
     is_moment: bool = False  # ns since 1970, not a length of time
     is_hex: bool = False  # in CSV
 

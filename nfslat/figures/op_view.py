@@ -6,17 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from msgspec import Struct
 
 from nfslat.clock.one_way import mean_error_ns
 from nfslat.decode.capture import Source
 from nfslat.decompose import PART_NAMES, ClientClock, ConstantOffset, Parts, client_srt_ns, server_srt_ns
 from nfslat.model.protocol import NULL, NULL32, op_name, program_name, version_name
+from nfslat.model.record import Record
 from nfslat.model.tables import CALL_SHOWN_LAST, REPLY_SHOWN_LAST, State, last_sent_ns
 from nfslat.results import Correlation, Side
 
 
-class Sent(Struct, frozen=True):
+class Sent(Record):
     """A call or a reply as one side saw it: frames (counted through a set of files) and int ns on that side's clock."""
 
     first_frame: int
@@ -26,7 +26,7 @@ class Sent(Struct, frozen=True):
     last_ns: int
 
 
-class SideView(Struct, frozen=True):
+class SideView(Record):
     """What one side saw of the op. `again` are the later transmissions of its call (RPC retransmissions)."""
 
     source: Source
@@ -49,7 +49,7 @@ class SideView(Struct, frozen=True):
         return f"{number} of {Path(file.name).name}" if len(self.source.files) > 1 else str(number)
 
 
-class OpView(Struct, frozen=True):
+class OpView(Record):
     """One matched op, with everything that is shown of it. Durations are int ns."""
 
     xid: int
@@ -151,7 +151,7 @@ def side_view(side: Side, row: int) -> SideView:
     )
 
 
-class Packet(Struct, frozen=True):
+class Packet(Record):
     """A moment of an op, and the packet that shows it."""
 
     ns: int  # after the call's first byte, on the client's clock

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Self
 
-from msgspec import Struct
-
 from nfslat.answer import model
 from nfslat.figures.captures import capture_of, raw_rows, selection_of
 from nfslat.figures.notes import notes_of
 from nfslat.findings.capture import capture_findings
 from nfslat.findings.clock import clock_findings
 from nfslat.findings.diagnosis import Diagnosis
+from nfslat.model.record import Record
 from nfslat.results import Analysis, Correlation
 from nfslat.select import Filters
 from nfslat.tally.captures import CaptureTally
@@ -28,7 +27,7 @@ from nfslat.tally.unanswered import UnansweredTally
 from nfslat.tally.unseen import UnseenTally
 
 
-class Sums(Struct, frozen=True, eq=False):
+class Sums(Record, eq=False):
     """What the captures tell of their operations, but for response times; None: not known, or not asked for."""
 
     clock: ClockTally | None

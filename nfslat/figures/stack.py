@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from nfslat.answer.model import StackRow
 from nfslat.evidence.known import CallMeans, Known, data_ops, data_rows, title_of
@@ -14,6 +14,7 @@ from nfslat.figures.outcomes import put_off_of
 from nfslat.figures.unseen import with_unseen
 from nfslat.findings.layers import Layers
 from nfslat.model.protocol import DATA_OPS
+from nfslat.model.record import Record
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
@@ -67,7 +68,7 @@ def stack(known: Known, c: Analysis) -> Stack:
     return StackTally.of(known, c).rows(known)
 
 
-class StackTally(Struct, frozen=True):
+class StackTally(Record):
     """Blocks of the stack, each with how many ops its means are over; and what must be said with them."""
 
     blocks: Mapping[str, tuple[int, Layer]] = {}  # by the operation that figures are of

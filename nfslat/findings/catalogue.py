@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from enum import StrEnum
 
-from msgspec import Struct
-
 from nfslat.answer.model import NextStep
 from nfslat.findings import steps as step
 from nfslat.findings.steps import Step
 from nfslat.findings.words import filled
 from nfslat.model.causes import LOSSES, Cause, Charge
+from nfslat.model.record import Record
 
 MANUAL = "docs/findings.md"
 HANGS = ("window-stays-shut", "never-acknowledged", "calls-unanswered")
@@ -32,7 +31,7 @@ class Needs(StrEnum):
     EITHER = "either"
 
 
-class Counter(Struct, frozen=True, kw_only=True):
+class Counter(Record, kw_only=True):
     """What a host counts that speaks for a finding, or against it, whatever packets make likely.
 
     Both ranges are from least to most, bounds included; between them it says nothing.
@@ -47,7 +46,7 @@ class Counter(Struct, frozen=True, kw_only=True):
     proves: bool = True  # what speaks for it; else something harmless counts alike
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class Row(Record, kw_only=True):
     """A finding. Braces in a text name fields and properties of its evidence, which are put in their place."""
 
     code: str

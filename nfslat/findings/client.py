@@ -33,7 +33,7 @@ _KEPT = {
 }
 
 
-class Slots(Evidence, frozen=True, eq=False, kw_only=True):
+class Slots(Evidence, eq=False, kw_only=True):
     """Of client-slots and session-slots."""
 
     slots: int  # of the mount, or of the session
@@ -79,7 +79,7 @@ class Slots(Evidence, frozen=True, eq=False, kw_only=True):
         return f" in use {percent(self.at_limit_share)} of the time"
 
 
-class AboveWire(Evidence, frozen=True, eq=False, kw_only=True):
+class AboveWire(Evidence, eq=False, kw_only=True):
     """Evidence of the finding above-wire."""
 
     above_wire_ms: float  # of the application's mean
@@ -93,7 +93,7 @@ class AboveWire(Evidence, frozen=True, eq=False, kw_only=True):
     unseen_ms: float | None  # what each of their ops would have to take to explain all of it
 
 
-class Serial(Evidence, frozen=True, eq=False, kw_only=True):
+class Serial(Evidence, eq=False, kw_only=True):
     """Evidence of the finding serial-calls."""
 
     calls: int
@@ -104,7 +104,7 @@ class Serial(Evidence, frozen=True, eq=False, kw_only=True):
     listings: int  # READDIRs whose replies hold no attributes
 
 
-class Pieces(Evidence, frozen=True, eq=False, kw_only=True):
+class Pieces(Evidence, eq=False, kw_only=True):
     """The parts of a call, of serial-pieces."""
 
     call: str  # of the application, or its wait

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Self
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from nfslat.answer.advice import Advice
 from nfslat.answer.model import Finding
 from nfslat.findings.catalogue import row
 from nfslat.findings.facts import MATTERS
 from nfslat.findings.words import lowered
+from nfslat.model.record import Record
 
 
-class Evidence(Struct, frozen=True, kw_only=True):
+class Evidence(Record, kw_only=True):
     """The figures that a finding rests on; a class of its own for each kind, in the order that the JSON has.
 
     What may be None by default is not in the JSON where it is; of evidence in evidence, the fields stand there.
@@ -47,7 +48,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
         """The same beside figures of more ops, of whose slowest 1 % it knows nothing."""
         if "share_slowest" not in self.__struct_fields__:
             return self
-        return structs.replace(self, share_slowest=None)  # type: ignore[call-arg]  # see above
+        return structs.replace(self, share_slowest=None)
 
     @property
     def may_be_more(self) -> bool:
@@ -55,7 +56,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
         return False
 
 
-class LookAt(Struct, frozen=True, kw_only=True):
+class LookAt(Record, kw_only=True):
     """Advice where there is no value to set: what to look at, and how."""
 
     knob: str = ""  # "": that of its row in the catalogue
@@ -79,7 +80,7 @@ class Gain(NamedTuple):
     words: str = ""  # of a replay, as a sentence without its full stop
 
 
-class Diagnosis(Struct, frozen=True):
+class Diagnosis(Record):
     """A finding while it is reasoned on; `code` is a row of the catalogue."""
 
     code: str
@@ -132,5 +133,5 @@ def diagnosis(
     if isinstance(advice, LookAt) and not advice.knob:
         advice = structs.replace(advice, knob=row(code).knob)
     if slowest is not None:
-        evidence = structs.replace(evidence, share_slowest=slowest)  # type: ignore[call-arg]  # see `Evidence`
+        evidence = structs.replace(evidence, share_slowest=slowest)
     return Diagnosis(code, layer, severity, share, slowest, confidence, text, evidence, advice)

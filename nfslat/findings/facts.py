@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec import Struct
-
 from nfslat.answer.model import (
     CapInFlight,
     ClientInFlight,
@@ -23,6 +21,7 @@ from nfslat.findings.layers import Layers
 from nfslat.findings.unseen import WithUnseen
 from nfslat.model.causes import FROM_OUTSIDE, Cause
 from nfslat.model.protocol import DATA_OPS
+from nfslat.model.record import Record
 from nfslat.wire.above import Why
 from nfslat.wire.connecting import Fate
 from nfslat.wire.size_limit import SizeLimit
@@ -112,7 +111,7 @@ class SlowOps(NamedTuple):
     late_ms: float | None = None  # as `LateCalls.mean_ms`, of the calls that came meanwhile; None: too few of them
 
 
-class LateCalls(Struct, frozen=True):
+class LateCalls(Record):
     """How late calls came to the server's capture while that showed nothing at all, and nothing else explains it."""
 
     mean_ms: float
@@ -122,7 +121,7 @@ class LateCalls(Struct, frozen=True):
     quickest_ms: float | None
 
 
-class DelayedAcks(Struct, frozen=True):
+class DelayedAcks(Record):
     """Pauses of a sender that an ACK ended which its receiver had kept back."""
 
     count: int
@@ -159,7 +158,7 @@ class Rate(NamedTuple):
     hog: Hog | None = None
 
 
-class HostPauses(Struct, frozen=True):
+class HostPauses(Record):
     """Times in which a host took nothing and sent nothing, and others sent to it."""
 
     count: int
@@ -169,7 +168,7 @@ class HostPauses(Struct, frozen=True):
     frame: int | None = None  # of that host's own capture: the first that it then took
 
 
-class KeptAbove(Struct, frozen=True):
+class KeptAbove(Record):
     """Times in which no request could leave the client (`nfslat.wire.above`)."""
 
     count: int
@@ -179,7 +178,7 @@ class KeptAbove(Struct, frozen=True):
     above_wire_ms: float  # mean over the ops, at most, which no op's SRT holds: what requests waited there for it
 
 
-class PutOff(Struct, frozen=True):
+class PutOff(Record):
     """Requests that the server answered with errors of one kind, and that were tried again as new calls."""
 
     requests: int  # that were tried again
@@ -226,7 +225,7 @@ class InPieces(NamedTuple):
     is_joined: bool = True  # each with its own operations; else they are as long as these, which go on in a file
 
 
-class Stalls(Struct, frozen=True):
+class Stalls(Record):
     """What TCP and the path made of the time, by (part, cause): mean ms over the same ops as the facts' `mean`."""
 
     mean_ms: Mapping[tuple[str, str], float]
@@ -272,7 +271,7 @@ def moved_ms(of: Mapping[tuple[str, str], float], server_ms: float, network_ms: 
     return moved if any(moved.values()) else {}
 
 
-class Facts(Struct, frozen=True):
+class Facts(Record):
     """Durations are ms. None is "not known" everywhere, and what is not known makes no finding.
 
     `mean` is over the ops that the verdict is about; where the application's time is known that is those it speaks of.

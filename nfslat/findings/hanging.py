@@ -25,7 +25,7 @@ _UNTIL = {
 }
 
 
-class Hanging(Evidence, frozen=True, eq=False, kw_only=True):
+class Hanging(Evidence, eq=False, kw_only=True):
     """Of window-stays-shut and never-acknowledged."""
 
     connections: int
@@ -199,7 +199,7 @@ def _of_path(host: str, why: str) -> LookAt:
     )
 
 
-class Waiting(Evidence, frozen=True, eq=False, kw_only=True):
+class Waiting(Evidence, eq=False, kw_only=True):
     """Figures of calls-unanswered; those of one call are the oldest's."""
 
     ops: str  # ``3 READs``

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from nfslat.answer.words import SAME_MS, of_mean, with_places
+from nfslat.model.record import Record
 
 # Of the latency stack; where two are equal the first is meant.
 _ROWS = {
@@ -18,7 +18,7 @@ _ROWS = {
 LAYERS = {"server": "the server", "network": "the network", "client": "the client, above the wire,"}
 
 
-class Layers(Struct, frozen=True):
+class Layers(Record):
     """Mean ms that each layer adds to one population of ops; `client_ms` only where the application's is known."""
 
     server_ms: float

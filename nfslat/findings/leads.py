@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from nfslat.answer.model import NextStep, Objective
 from nfslat.answer.words import complete
@@ -32,6 +32,7 @@ from nfslat.findings.slow_ops import RETRANSMISSION_MS, SLOW_OPS, Late, LateUnse
 from nfslat.findings.steps import Step
 from nfslat.findings.unseen import WithUnseen
 from nfslat.findings.words import lowered, ms, percent, times
+from nfslat.model.record import Record
 
 VAGUE = frozenset(one.code for one in ROWS if one.is_vague)
 COMPLETE, INCOMPLETE = 0.95, 0.80  # of the operations in both captures: enough; too few to say that nothing is wrong
@@ -85,7 +86,7 @@ class Ground(NamedTuple):
     )
 
 
-class Lead(Struct, frozen=True):
+class Lead(Record):
     """An outcome, and what it is about."""
 
     outcome: str

@@ -23,7 +23,7 @@ _STORM, _STORM_SHARE = 20, 0.1  # answers, and their share of the ops
 _FITS = 0.7  # of the waits for the next try that Linux makes: timers run late, and recovery begins anew
 
 
-class TriedAgain(Evidence, frozen=True, eq=False, kw_only=True):
+class TriedAgain(Evidence, eq=False, kw_only=True):
     """Of server-grace, server-delay, lock-wait and state-lost."""
 
     requests: int  # that were tried again, at least
@@ -67,7 +67,7 @@ class TriedAgain(Evidence, frozen=True, eq=False, kw_only=True):
         return f"{self.each}, {self.answered}" if self.requests else f"it {self.answered}"
 
 
-class Lost(Evidence, frozen=True, eq=False, kw_only=True):
+class Lost(Evidence, eq=False, kw_only=True):
     """Of handles-lost."""
 
     answers: int

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from nfslat.answer.model import HostPair, Phase, Verdict
 from nfslat.findings.catalogue import row
@@ -22,6 +22,7 @@ from nfslat.findings.rank import ranked
 from nfslat.findings.server import Queue
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.findings.words import percent
+from nfslat.model.record import Record
 from nfslat.model.units import iso, utc
 
 _AT_WORK = 0.5  # of the time: a limit that was seen for less is not the whole's
@@ -31,7 +32,7 @@ _DIGITS = 3
 RowT = TypeVar("RowT", bound=Phase | HostPair)
 
 
-class Stretch(Struct, Generic[RowT], frozen=True):
+class Stretch(Record, Generic[RowT]):
     """Some of the operations, a phase or those of two hosts: a part of all (`nfslat.findings.parts.Part`)."""
 
     words: str  # which operations these are
@@ -165,7 +166,7 @@ def _of_all(
     when = f"{utc(most.begin_ns, _DIGITS)} to {utc(most.end_ns, _DIGITS)}"
     evidence = found.evidence
     if slowest is not None and hasattr(evidence, "share_slowest"):
-        evidence = structs.replace(evidence, share_slowest=slowest)  # type: ignore[call-arg]  # see `Evidence`
+        evidence = structs.replace(evidence, share_slowest=slowest)
     if isinstance(evidence, Queue) and mean.queue_ms is not None:
         in_thread_ms = mean.server_ms - mean.queue_ms
         evidence = structs.replace(

@@ -6,10 +6,10 @@ figures; here is what the manual says of each.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from nfslat.model.record import Record
 
 
-class Warned(Struct, frozen=True, kw_only=True):
+class Warned(Record, kw_only=True):
     """A note on a capture, on both together or on their clocks."""
 
     code: str

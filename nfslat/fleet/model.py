@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from msgspec import Struct
-
 from nfslat.answer.contract import (
     Count,
     Document,
@@ -28,12 +26,13 @@ from nfslat.answer.contract import (
 from nfslat.answer.figures import GroupFigures, Summary
 from nfslat.answer.inflight import Held, ServerInFlight
 from nfslat.answer.model import Clock, Inferred, NextStep, Tool, Verdict
+from nfslat.model.record import Record
 
 SCHEMA = "nfslat.fleet/1"
 CANNOT_TELL: Held = "cannot tell"
 
 
-class Worker(Struct, frozen=True):
+class Worker(Record):
     """One process that did work."""
 
     address: str  # its address in the cluster
@@ -43,7 +42,7 @@ class Worker(Struct, frozen=True):
     tasks: Count  # tasks that it did
 
 
-class Run(Struct, frozen=True):
+class Run(Record):
     """How the report was made."""
 
     scheduler: str  # address of the scheduler; local for a cluster of this run's own
@@ -55,7 +54,7 @@ class Run(Struct, frozen=True):
     out: str | None  # folder or URL with the clients' reports, and what a run goes on from
 
 
-class Problem(Struct, frozen=True):
+class Problem(Record):
     """What could not be done, or was left out."""
 
     what: str  # file, client, or step
@@ -64,7 +63,7 @@ class Problem(Struct, frozen=True):
     fatal: bool = True  # False: left out on purpose, or harmless; the exit status does not change
 
 
-class Captures(Struct, frozen=True):
+class Captures(Record):
     """All files, together."""
 
     files: Count  # capture files
@@ -78,7 +77,7 @@ class Captures(Struct, frozen=True):
     end: str | None  # last packet, the same
 
 
-class OpRow(GroupFigures, frozen=True):
+class OpRow(GroupFigures):
     """Ops of one operation, or of all, over all clients: those that are in both captures, and those of one capture
     whose times at the other host are inferred. Means are exact, but for what is inferred."""
 
@@ -92,7 +91,7 @@ class OpRow(GroupFigures, frozen=True):
     network_ms: Summary  # client SRT minus server SRT, op by op
 
 
-class ServerWindow(Struct, frozen=True):
+class ServerWindow(Record):
     """The server in a stretch of time, over all its clients."""
 
     begin: str  # ISO 8601, server's clock
@@ -109,7 +108,7 @@ class ServerWindow(Struct, frozen=True):
     queue_ms: float | None  # mean wait for a thread of all calls that came in it; None where the packets do not tell
 
 
-class Phase(Struct, frozen=True):
+class Phase(Record):
     """A stretch of time in which the server was in one state, and was limited by its threads, or was not."""
 
     begin: str  # ISO 8601, server's clock
@@ -123,7 +122,7 @@ class Phase(Struct, frozen=True):
     cannot: str | None = None  # why it cannot be told whether threads limit it; None where it can
 
 
-class Server(Struct, frozen=True):
+class Server(Record):
     """The server, as its capture shows it: all clients, those that were not captured, too."""
 
     name: str  # its name, or first address
@@ -136,7 +135,7 @@ class Server(Struct, frozen=True):
     phases: list[Phase]  # the time by the state that the server is in, in order
 
 
-class Excess(Struct, frozen=True):
+class Excess(Record):
     """What the ops of a client took beyond what such ops take at the typical (median) client, summed; seconds.
 
     The parts sum to `total_s`; a part may be negative.
@@ -149,7 +148,7 @@ class Excess(Struct, frozen=True):
     mean_ms: float  # total_s over the ops, milliseconds
 
 
-class Brief(Struct, frozen=True):
+class Brief(Record):
     """A finding of a client's own report."""
 
     code: str  # name of the finding
@@ -159,7 +158,7 @@ class Brief(Struct, frozen=True):
     text: str  # the finding in words
 
 
-class ClientWindow(Struct, frozen=True):
+class ClientWindow(Record):
     """A client in a stretch of time (the same stretches as `Server.windows`)."""
 
     ops: Count  # with times of both sides
@@ -173,7 +172,7 @@ class ClientWindow(Struct, frozen=True):
     server_excess_ms: float | None  # of it in the server, waits for a thread included
 
 
-class SetApart(Struct, frozen=True):
+class SetApart(Record):
     """What a client has and the others do not; the worst of it, where that is several things."""
 
     layer: Layer  # server, network, client
@@ -181,7 +180,7 @@ class SetApart(Struct, frozen=True):
     confidence: HowSure
 
 
-class Client(Struct, frozen=True, kw_only=True):
+class Client(Record, kw_only=True):
     """One client; figures are of its matched ops, or of those with inferred times."""
 
     name: str  # name or address
@@ -222,7 +221,7 @@ class Client(Struct, frozen=True, kw_only=True):
     command: str = ""  # shows it again
 
 
-class Pattern(Struct, frozen=True, kw_only=True):
+class Pattern(Record, kw_only=True):
     """Something that adds time, and whom it hits: all clients, a group, or one."""
 
     scope: Annotated[str, Must(enum=["all", "group", "one"])]  # whom it hits
@@ -245,7 +244,7 @@ class Pattern(Struct, frozen=True, kw_only=True):
     inferred: Count = 0  # of `clients`: those whose figures in this are inferred
 
 
-class FleetVerdict(Struct, frozen=True):
+class FleetVerdict(Record):
     """The answer, as a report of two captures has it."""
 
     # fault: something adds time for all, for a group or for single clients; no-fault: nothing that was looked for does,
@@ -260,7 +259,7 @@ class FleetVerdict(Struct, frozen=True):
     reasons: list[str]  # why the confidence is what it is
 
 
-class Fleet(Document, frozen=True):
+class Fleet(Document):
     """What nfslat fleet --json writes. Durations are milliseconds (floats) unless the name has another unit, counts
     integers, times ISO 8601 with zone on the server's clock, None is not known."""
 

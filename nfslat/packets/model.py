@@ -7,17 +7,16 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from msgspec import Struct
-
 from nfslat.answer.contract import BothSides, Count, Document, Must, NotNegative, Positive
 from nfslat.answer.figures import PARTS
 from nfslat.answer.model import Tool
 from nfslat.answer.pictures import Moment
+from nfslat.model.record import Record
 
 SCHEMA = "nfslat.show/1"
 
 
-class ShownLine(Struct, frozen=True):
+class ShownLine(Record):
     """One line of a dissection."""
 
     depth: Count  # how deep it stands
@@ -25,7 +24,7 @@ class ShownLine(Struct, frozen=True):
     text: str  # what Wireshark shows
 
 
-class ShownMessage(Struct, frozen=True):
+class ShownMessage(Record):
     """A call or a reply at one side, as Wireshark shows it."""
 
     side: Annotated[str, Must(enum=["client", "server"])]  # whose capture
@@ -38,7 +37,7 @@ class ShownMessage(Struct, frozen=True):
     frame_bytes: Count | None  # likewise: of the frame on the wire
 
 
-class ShownOp(Struct, frozen=True):
+class ShownOp(Record):
     """One op in full."""
 
     xid: str  # 0x and eight hexadecimal digits
@@ -64,7 +63,7 @@ class ShownOp(Struct, frozen=True):
     messages: list[ShownMessage]  # call, then reply; each at the client, then at the server
 
 
-class ShownCall(Struct, frozen=True):
+class ShownCall(Record):
     """A call that has no reply in one of the captures, or in both."""
 
     xid: str  # 0x and eight hexadecimal digits
@@ -78,7 +77,7 @@ class ShownCall(Struct, frozen=True):
     lines: list[ShownLine]  # RPC and NFS of the call; empty where Wireshark does not show it
 
 
-class Shown(Document, frozen=True):
+class Shown(Document):
     """What nfslat show --json writes."""
 
     made_by: ClassVar[str] = "nfslat show --json"

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from msgspec import Struct
-
 from nfslat.answer.contract import Count, Document, HowSure, Must, Positive
+from nfslat.model.record import Record
 
 SCHEMA = "nfslat.series/1"
 PARTS = ["above", "network", "queue", "beyond", "in_thread"]  # from the application down to the storage
@@ -18,7 +17,7 @@ PartName = Annotated[str, Must(enum=PARTS)]
 Outcome = Annotated[str, Must(enum=["from-load", "throughout", "storage", "none", "falls", "cannot-tell", "no-loads"])]
 
 
-class Point(Struct, frozen=True):
+class Point(Record):
     """One run. Means are over READ and WRITE where it has some, else over all ops."""
 
     name: str
@@ -41,7 +40,7 @@ class Point(Struct, frozen=True):
     cause: str | None  # code of the finding that its verdict names
 
 
-class Growth(Struct, frozen=True):
+class Growth(Record):
     """What a part adds from the loads before the growth to the highest one."""
 
     part: PartName
@@ -50,7 +49,7 @@ class Growth(Struct, frozen=True):
     share: float | None  # of the growth of the disparity; None for what is not in it
 
 
-class Fit(Struct, frozen=True):
+class Fit(Record):
     """How well a shape goes with the disparity: a level, a line, or both with a sharp or a soft bend between."""
 
     shape: Annotated[str, Must(enum=["level", "line", "bend", "soft"])]
@@ -62,7 +61,7 @@ class Fit(Struct, frozen=True):
     per_load_ms: float | None  # slope, behind the bend
 
 
-class Verdict(Struct, frozen=True):
+class Verdict(Record):
     """The load from which the latency grows away from the storage's, and what makes it."""
 
     outcome: Outcome
@@ -79,7 +78,7 @@ class Verdict(Struct, frozen=True):
     text: str
 
 
-class Step(Struct, frozen=True):
+class Step(Record):
     """A run against the one before it, as `nfslat diff` compares them; for runs without loads."""
 
     a: str
@@ -90,7 +89,7 @@ class Step(Struct, frozen=True):
     text: str
 
 
-class Series(Document, frozen=True):
+class Series(Document):
     """What nfslat series --json writes."""
 
     made_by: ClassVar[str] = "nfslat series RUN... --json"

@@ -5,13 +5,14 @@ Blocks of a capture, in their order, add up to it. Columns by connection are by 
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from msgspec import Struct, structs
+from msgspec import structs
 
 from nfslat.answer.model import Bucket
 from nfslat.clock.tick import is_coarse, mean_error_ns
@@ -25,6 +26,7 @@ from nfslat.kernels.exact import longer
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import no_details
 from nfslat.model.protocol import NFS, NULL, program_name
+from nfslat.model.record import Record
 from nfslat.model.tables import I8, I64, Bool, Connection, Loose, Ops, State, hosts
 from nfslat.results import Side
 from nfslat.select import excluded, op_labels
@@ -38,7 +40,7 @@ _SOON_NS = 1_000_000_000  # later only what was lost comes again, as pairing see
 Span = tuple[int, int]
 
 
-class ShownTally(Struct, frozen=True, eq=False):
+class ShownTally(Record, eq=False):
     """Ops that a capture shows, messages without their other half, and calls that it lacks, by connection.
 
     Messages of its first and last moments, whose other half came before or after the capture, are not counted.
@@ -111,7 +113,7 @@ class ShownTally(Struct, frozen=True, eq=False):
         return hidden_share(states | {State.HEADER_NOT_CAPTURED: self.hidden}, missing)
 
 
-class OddOps(Struct, frozen=True):
+class OddOps(Record):
     """What only ops, and messages of none, tell of how a capture was made."""
 
     took_ns: int = 0  # from their first byte to their last, summed
@@ -193,7 +195,7 @@ class Ticking(NamedTuple):
         )
 
 
-class SelectedTally(Struct, frozen=True, eq=False):
+class SelectedTally(Record, eq=False):
     """Ops that filters select: `raw` and `histograms` are of their response times, by operation. And those that filters
     leave out, by reason."""
 
@@ -221,7 +223,7 @@ class SelectedTally(Struct, frozen=True, eq=False):
         return structs.replace(self, raw=None if self.raw is None else self.raw.as_sketches())
 
 
-class CaptureTally(Struct, frozen=True, eq=False):
+class CaptureTally(Record, eq=False):
     """One capture by itself."""
 
     source: Source
@@ -248,13 +250,13 @@ class CaptureTally(Struct, frozen=True, eq=False):
 
     def __add__(self, later: Self) -> Self:
         """This one, and a later block's."""
-        details = structs.replace(
+        details = dataclasses.replace(
             later.facts.details,
             **{name: getattr(self.facts.details, name) + getattr(later.facts.details, name) for name in dropped()},
         )
         return type(self)(
             later.source,
-            structs.replace(later.facts, **counts_of([self.facts, later.facts]), details=details),
+            dataclasses.replace(later.facts, **counts_of([self.facts, later.facts]), details=details),
             self.shown + later.shown,
             self.odd + later.odd,
             self.ticking.joined(later.ticking),
@@ -292,11 +294,11 @@ def _raw(ops: Ops, kept: Bool, role: str, definition: str) -> tuple[OpSums, dict
 def _facts(d: Decoded) -> Decoded:
     details: Any = {name: getattr(d.details, name) for name in dropped()}
     beside = {State.HEADER_NOT_CAPTURED: d.hidden, State.MALFORMED: d.malformed}
-    return structs.replace(
+    return dataclasses.replace(
         d,
         ops=Ops.empty(),
         loose=Loose.empty(),
-        details=structs.replace(no_details(), tcp=d.details.tcp, **details),
+        details=dataclasses.replace(no_details(), tcp=d.details.tcp, **details),
         repeats={state: count - beside.get(state, 0) for state, count in d.states.items()},
         segments=[],
     )

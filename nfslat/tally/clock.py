@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Self
 
-from msgspec import Struct
-
 from nfslat.answer import model
 from nfslat.clock.clock import Clock, Segment, Step
+from nfslat.model.record import Record
 from nfslat.model.units import iso, to_ms
 
 PPM = 1e6
 FASTEST_DRIFT = 500e-6  # of a clock that runs by itself: 100 ppm of a quartz, or what NTP slews it by (RFC 5905)
 
 
-class Theta(Struct, frozen=True):
+class Theta(Record):
     """theta at an instant of the client's clock, ns."""
 
     t_ns: int
@@ -36,7 +35,7 @@ class Theta(Struct, frozen=True):
         return self.high_ns - self.low_ns
 
 
-class ClockTally(Struct, frozen=True):
+class ClockTally(Record):
     """The clocks of blocks in their order; fields that are None are not known."""
 
     fits: bool = True

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Self
 
 import numpy as np
-from msgspec import Struct
 
 from nfslat.clock.clock import Clock
 from nfslat.model.blocks import together
 from nfslat.model.protocol import DATA_OPS, NULL, NULL32
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64, Bool, Ops
 from nfslat.results import Analysis
 from nfslat.select import op_labels
@@ -21,7 +21,7 @@ At = slice | I32 | I64
 Column = Callable[[At], I64]
 
 
-class OpColumns(Struct, frozen=True, eq=False):
+class OpColumns(Record, eq=False):
     """Columns of `rows` ops; None: not known of any. `client_ns` and `server_ns` are response times."""
 
     rows: int

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
 from nfslat.answer.figures import Summary
 from nfslat.kernels.order import ranked
 from nfslat.model.blocks import filled
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64
 from nfslat.model.units import to_ms
 from nfslat.tally.columns import Column
@@ -73,7 +73,7 @@ class _Part(NamedTuple):
         return _Part(columns, ends - sizes, ends)
 
 
-class Durations(Struct, frozen=True, eq=False):
+class Durations(Record, eq=False):
     """`sides` says of which there are any; `parts` are exact, and each group is there or in `sketches`."""
 
     sides: tuple[str, ...]

@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from msgspec import Struct
 
 from nfslat.answer import model
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Awaits, Cut, Hangs
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, Connection, endpoint, hosts
 from nfslat.model.units import iso, to_ms
 from nfslat.results import Correlation, Side
@@ -31,7 +31,7 @@ _CUT = {
 }
 
 
-class HangTally(Struct, frozen=True):
+class HangTally(Record):
     """What hangs, what still does first and the longest first; None where an engine does not say what TCP did."""
 
     hangs: Sequence[model.Hang] | None = ()

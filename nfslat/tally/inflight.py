@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from msgspec import Struct, field, structs
+from msgspec import field, structs
 
 from nfslat.answer import model
 from nfslat.inflight.levels import Levels
 from nfslat.kernels.exact import longer
+from nfslat.model.record import Record
 from nfslat.results import Analysis
 from nfslat.tally.leading import Leading, Rows, added_rows, rows_by
 
@@ -23,7 +24,7 @@ _MOST_LEVELS = 512  # that are listed one by one
 _NO_LEVELS = Levels(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
 
 
-class InFlightTally(Struct, frozen=True, eq=False):
+class InFlightTally(Record, eq=False):
     """Levels by side; blocks by what is said of the server's threads, which count by their time; and rows of sessions,
     of connections with a cap and of mounts, which count by their ops."""
 

@@ -8,11 +8,11 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
 from nfslat.kernels.order import side_by_side
 from nfslat.model.blocks import tally
 from nfslat.model.protocol import NULL, op_name, program_name, version_name
+from nfslat.model.record import Record
 from nfslat.model.tables import I16, I32, Kind
 
 Key = tuple[int, int, int, int]  # program, version, minor version, operation
@@ -20,7 +20,7 @@ Label_co = TypeVar("Label_co", bound=Hashable, covariant=True)
 ALL = ""  # the label of a group of all ops
 
 
-class Grouping(Struct, Generic[Label_co], frozen=True, eq=False):
+class Grouping(Record, Generic[Label_co], eq=False):
     """`of_op` is the group of each op, a number below that of `labels`; None: there is one group."""
 
     of_op: npt.NDArray[np.integer[Any]] | None

@@ -6,10 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-from msgspec import Struct
-
 from nfslat.answer import outcomes as answer
 from nfslat.model.protocol import NULL, op_name, program_name, version_name
+from nfslat.model.record import Record
 from nfslat.model.statuses import Says, says, status_name
 from nfslat.model.tables import Ops
 from nfslat.model.units import iso, to_ms
@@ -21,7 +20,7 @@ from nfslat.results import Side
 MOST_RECOVERIES = 10_000  # that are listed
 
 
-class Retries(Struct, frozen=True):
+class Retries(Record):
     """Requests, one or more, that were tried again."""
 
     requests: int
@@ -81,7 +80,7 @@ Statuses = Mapping[tuple[tuple[int, ...], int, int], Answered]  # by kind, statu
 Title = tuple[str, str, Says]  # operation, version and reason
 
 
-class OutcomeTally(Struct, frozen=True):
+class OutcomeTally(Record):
     """What the server answered: statuses by side, requests that were tried again, and recoveries."""
 
     statuses: Mapping[str, Statuses] = {}

@@ -10,10 +10,10 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
 from nfslat.answer.model import MatchedRow
 from nfslat.decompose import PART_NAMES
+from nfslat.model.record import Record
 from nfslat.model.tables import I64
 from nfslat.results import Analysis
 from nfslat.tally.columns import NOT_TOLD, OpColumns
@@ -28,7 +28,7 @@ CLIENT, SERVER, WAIT, CALL_WAIT, REPLY_WAIT, ORDER, PARTS = range(7)
 _ROWS = PARTS + len(PART_NAMES)
 
 
-class Slowest(Struct, frozen=True, eq=False):
+class Slowest(Record, eq=False):
     """`kept` has a row for each of the above, then for each of `PART_NAMES`; int64, ns but for the numbers of the ops,
     which count from the first of all. `WAIT` is as `OpColumns.wait_ns`."""
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Self
 
 import numpy as np
-from msgspec import Struct
 
 from nfslat.answer import model
 from nfslat.match.connections import Links
+from nfslat.model.record import Record
 from nfslat.model.tables import Connection, endpoint
 from nfslat.results import Correlation
 from nfslat.wire.transport import Amount, Caveat, Delivery, Way, deliveries, hit, missing_segments
@@ -21,7 +21,7 @@ from nfslat.wire.transport import Amount, Caveat, Delivery, Way, deliveries, hit
 Key = tuple[str, str, Way]  # ends in the order of their texts, and the direction
 
 
-class Direction(Struct, frozen=True):
+class Direction(Record):
     """Sums of one direction of a connection."""
 
     conn: int  # of the client's, as its decoder numbers them
@@ -62,7 +62,7 @@ class Direction(Struct, frozen=True):
         return self.sent_again, self.arrived_again, self.arrived_late
 
 
-class TransportTally(Struct, frozen=True):
+class TransportTally(Record):
     """Directions of the TCP connections that both captures show; None where an engine does not say what TCP did."""
 
     directions: Mapping[Key, Direction] | None = {}

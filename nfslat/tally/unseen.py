@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Self
 
 import numpy as np
-from msgspec import Struct, structs
+from msgspec import structs
 
 from nfslat.answer import model
 from nfslat.answer.figures import matters
+from nfslat.model.record import Record
 from nfslat.model.tables import Miss
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
 from nfslat.wire.unseen import Unseen
 
 
-class UnseenTally(Struct, frozen=True):
+class UnseenTally(Record):
     """The sums of one capture; None where it is not known to hide any op, and those that it shows are not counted."""
 
     sums: Unseen | None = None

@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 from typing import Annotated, ClassVar, TextIO
 
-from msgspec import Struct
-
 from nfslat.answer.contract import Document, Must
 from nfslat.model.causes import Limit
+from nfslat.model.record import Record
 from nfslat.tcp.counts import Counts
 from nfslat.tcp.graphs import Pictures
 from nfslat.tcp.hangs import Hanging
@@ -30,7 +29,7 @@ from nfslat.tcp.walk import Walk
 SCHEMA = "nfslat.transport/1"
 
 
-class Tool(Struct, frozen=True):
+class Tool(Record):
     """What made the report."""
 
     version: str
@@ -38,7 +37,7 @@ class Tool(Struct, frozen=True):
     command: str
 
 
-class Capture(Struct, frozen=True):
+class Capture(Record):
     """One capture; its packets are those of TCP that were asked for, the four others, and nothing else."""
 
     path: str
@@ -57,7 +56,7 @@ class Capture(Struct, frozen=True):
     conversations: int
 
 
-class Cost(Struct, frozen=True):
+class Cost(Record):
     """What one cause took from both senders together, as they waited for it."""
 
     cause: Limit
@@ -66,7 +65,7 @@ class Cost(Struct, frozen=True):
     waits: int
 
 
-class Line(Struct, frozen=True):
+class Line(Record):
     """A conversation in the list."""
 
     stream: int
@@ -82,7 +81,7 @@ class Line(Struct, frozen=True):
     is_mptcp: bool  # a subflow of MPTCP, of one of `multipath`, or of a connection that is not known
 
 
-class Multipath(Struct, frozen=True):
+class Multipath(Record):
     """A connection of MPTCP (RFC 8684) whose MP_CAPABLE is in the capture."""
 
     version: int
@@ -90,7 +89,7 @@ class Multipath(Struct, frozen=True):
     tokens: tuple[str | None, str | None]  # of a and of b of the first; None: its key is not in the capture
 
 
-class HeldOnTheWay(Struct, frozen=True):
+class HeldOnTheWay(Record):
     """Packets that were held on their way and let go together."""
 
     at_ms: float  # when the first was sent, from the conversation's first packet
@@ -99,7 +98,7 @@ class HeldOnTheWay(Struct, frozen=True):
     peak_ms: float
 
 
-class Passed(Struct, frozen=True):
+class Passed(Record):
     """One direction of a conversation, at both ends."""
 
     sender: str
@@ -121,7 +120,7 @@ class Passed(Struct, frozen=True):
     held: tuple[HeldOnTheWay, ...]
 
 
-class Ends(Struct, frozen=True):
+class Ends(Record):
     """A conversation at both ends."""
 
     streams: tuple[int, int]  # its number in either capture
@@ -132,7 +131,7 @@ class Ends(Struct, frozen=True):
     turns: TurnsCompared | None
 
 
-class Detail(Struct, frozen=True):
+class Detail(Record):
     """One conversation in full. With two captures each direction's figures are from its sender's capture, turns, sizes
     and throughput from that at the asker's end."""
 
@@ -156,7 +155,7 @@ class Detail(Struct, frozen=True):
     pictures: Pictures | None  # what graphs are drawn from; None: they were not asked for
 
 
-class Theta(Struct, frozen=True):
+class Theta(Record):
     """The second capture's clock minus the first's."""
 
     fits: bool
@@ -166,7 +165,7 @@ class Theta(Struct, frozen=True):
     steps: int
 
 
-class Report(Document, frozen=True):
+class Report(Document):
     """What nfslat transport --json writes. Durations are milliseconds where a name does not say else, times ISO 8601
     with zone, frames numbers in the capture from 1 on, shares parts of 1; None is not known."""
 

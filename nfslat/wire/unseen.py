@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from msgspec import Struct
 
 from nfslat.decode.xid_gaps import in_order, left_out
 from nfslat.kernels.order import side_by_side
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Unread
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64, Bool, State
 from nfslat.wire.unseen_counts import fit_all, replies_at_least
 from nfslat.wire.unseen_fit import Fit, Rows, Waiting, fit
@@ -24,7 +24,7 @@ from nfslat.wire.unseen_sizes import Sizes, lengths_of, waiting_of
 _NEVER = np.iinfo(np.int64)
 
 
-class Unseen(Struct, frozen=True):
+class Unseen(Record):
     """Ops of one capture: those that it shows, and those that it only knows of. Sums of SRTs in ns."""
 
     seen: int

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from msgspec import Struct
-
 from nfslat.answer.contract import Document, Must
 from nfslat.diff.model import Change, Setting
+from nfslat.model.record import Record
 
 SCHEMA = "nfslat.tcpdiff/1"
 
 
-class Conversation(Struct, frozen=True):
+class Conversation(Record):
     """What was compared of a run: its conversation with most packets."""
 
     name: str
@@ -26,7 +25,7 @@ class Conversation(Struct, frozen=True):
     others: int  # conversations of the run that were not compared
 
 
-class Figure(Struct, frozen=True):
+class Figure(Record):
     """One figure of both runs."""
 
     name: str
@@ -37,7 +36,7 @@ class Figure(Struct, frozen=True):
     change: Change
 
 
-class SizeMode(Struct, frozen=True):
+class SizeMode(Record):
     """A size of packets that comes often in either run."""
 
     of: str
@@ -47,7 +46,7 @@ class SizeMode(Struct, frozen=True):
     what: str  # that explains it; empty where nothing does
 
 
-class TransportVerdict(Struct, frozen=True):
+class TransportVerdict(Record):
     """What B is, against A."""
 
     change: Annotated[str, Must(enum=["slower", "faster", "mixed", "none", "not relevant", "unknown"])]
@@ -55,7 +54,7 @@ class TransportVerdict(Struct, frozen=True):
     text: str
 
 
-class TransportDiff(Document, frozen=True):
+class TransportDiff(Document):
     """What nfslat diff --json writes of TCP conversations. Durations are milliseconds, differences are B less A, None
     is not known."""
 

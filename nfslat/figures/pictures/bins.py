@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from msgspec import Struct
 
+from nfslat.model.record import Record
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_MS
 
@@ -29,7 +29,7 @@ _FIRST = np.searchsorted(
 )
 
 
-class Bins(Struct, frozen=True):
+class Bins(Record):
     """`count` bins of `width_ns` each from `begin_ns` on, client's clock."""
 
     begin_ns: int

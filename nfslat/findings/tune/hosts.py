@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from msgspec import Struct
-
 from nfslat.evidence import mountstats, pools
 from nfslat.evidence.records import Mount, Pool, Snapshot, Xprt
 from nfslat.findings.tune.knobs import MOST_SLOTS, has_fixed_slots
+from nfslat.model.record import Record
 
 _ENOUGH_OPS = 100  # fewer are the mount itself and a look around
 _ENOUGH_WAKEUPS = 100
@@ -17,7 +16,7 @@ _FEW_WOKEN = 0.5  # fact pool-stats: between 0.04 and 0.9
 _FEW_WOKEN_EVER = 0.9  # of all since the start, idle hours included
 
 
-class Host(Struct, frozen=True):
+class Host(Record):
     """One host. `mounts` and `pools` count since the mount and since the start, or between two snapshots."""
 
     name: str
@@ -85,7 +84,7 @@ def _is_same_host(one: Snapshot, other: Snapshot) -> bool:
     return not one.addresses or not other.addresses or bool(set(one.addresses) & set(other.addresses))
 
 
-class Use(Struct, frozen=True):
+class Use(Record):
     """What one client may send, and sent, to one server with one kind of slots. Limits are None where not known."""
 
     client: Host
