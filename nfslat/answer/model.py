@@ -6,8 +6,10 @@ milliseconds, counts integers, times ISO 8601 with zone; None is "not known".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+from nfslat.answer.advice import Advice
+from nfslat.answer.callers import Called
 from nfslat.answer.contract import (
     BothSides,
     BothSidesOrCapture,
@@ -38,14 +40,10 @@ from nfslat.answer.inflight import MountInFlight as MountInFlight
 from nfslat.answer.inflight import ServerInFlight as ServerInFlight
 from nfslat.answer.inflight import SessionInFlight as SessionInFlight
 from nfslat.answer.outcomes import Outcomes as Outcomes
+from nfslat.answer.pictures import Alone, Pictures, SlowOp
+from nfslat.answer.pivots import Intervals, Pivot
 from nfslat.model.causes import CHARGES
 from nfslat.model.record import Record
-
-if TYPE_CHECKING:
-    from nfslat.answer.advice import Advice
-    from nfslat.answer.callers import Called
-    from nfslat.answer.pictures import Alone, Pictures, SlowOp
-    from nfslat.answer.pivots import Intervals, Pivot
 
 SCHEMA = "nfslat.report/2"
 # The names of `nfslat.model.tables.State` and `Miss`; a test holds them to those, which would load numpy here.

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import enum
 import functools
-import importlib
 import json
-import sys
 import types
 import typing
-from collections import ChainMap
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -34,15 +31,11 @@ _SCALARS: dict[Any, tuple[str, tuple[type, ...]]] = {
     float: ("a number", (int, float)),  # a whole number stays one, so that it is written as it was read
     type(None): ("null", (type(None),)),
 }
-# Modules here that a usual run does not import, since it makes nothing of what they hold.
-_LATE = ("advice", "callers", "pictures", "pivots")
 
 
 def field_types(cls: type) -> dict[str, Any]:
-    """The hint of each field of a class, with what stands in `Annotated`; of those under ``TYPE_CHECKING``, too."""
-    own = vars(sys.modules[cls.__module__])
-    late = [vars(importlib.import_module(f"nfslat.answer.{name}")) for name in _LATE]
-    return typing.get_type_hints(cls, localns=ChainMap(own, *late), include_extras=True)
+    """The hint of each field of a class, with what stands in `Annotated`."""
+    return typing.get_type_hints(cls, include_extras=True)
 
 
 class _WrongError(Exception):

@@ -18,6 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from nfslat.answer.contract import Document
+from nfslat.answer.json import names as names_of
 from nfslat.answer.read import field_types
 
 _KINDS = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
@@ -63,7 +64,7 @@ def _classes(hint: Any, found: list[type[Struct]]) -> list[type[Struct]]:
 def _object(cls: type[Struct], names: dict[type, str]) -> dict[str, Any]:
     hints = field_types(cls)
     meaning, said = _comments(cls)
-    fields = list(cls.__struct_fields__)
+    fields = list(names_of(cls))
     return {
         "type": "object",
         "description": meaning,

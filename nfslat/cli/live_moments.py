@@ -6,12 +6,12 @@ import argparse
 import re
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nfslat.cli.arguments import a_count, a_duration
 from nfslat.errors import UsageError
+from nfslat.model.record import Record
 
 if TYPE_CHECKING:
     from nfslat.decode.capture import Source
@@ -66,8 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--baseline", metavar="REPORT", help="say what is new since this report (JSON)")
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(Record):
     """What the options say."""
 
     options: argparse.Namespace
@@ -75,8 +74,7 @@ class Asked:
     baseline: Baseline | None
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(Record):
     """What is read, and what writes what is kept of it."""
 
     watch: Watched

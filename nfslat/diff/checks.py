@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from nfslat.diff.model import Change, Check
 from nfslat.diff.runs import Run, Single
 from nfslat.diff.statistics import SLICES, Estimate, Sample, mean_difference, percentile_difference
 from nfslat.errors import UsageError
+from nfslat.model.record import Record
 from nfslat.model.tables import I64
 from nfslat.select import parse_ops
 
@@ -31,8 +31,7 @@ _HOW = (
 )
 
 
-@dataclass(frozen=True)
-class Threshold:
+class Threshold(Record):
     """By how much a figure of B may exceed that of A."""
 
     text: str

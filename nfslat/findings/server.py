@@ -585,7 +585,7 @@ def with_window(f: Facts, found: list[Diagnosis]) -> list[Diagnosis]:
             "too few threads or too small a receive buffer",
             share=f.share(kept),
             confidence="likely",
-            evidence=ServerWindow(**vars(window), longest_ms=shut.longest_ms, at=shut.at, times=shut.count),
+            evidence=ServerWindow(**structs.asdict(window), longest_ms=shut.longest_ms, at=shut.at, times=shut.count),
             advice=LookAt(
                 how=(
                     "ss -tn dport = :2049 # on the client: Send-Q, what waits in the socket for the server's window",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
@@ -97,8 +96,7 @@ def _of_end(own: _End, other: _End, links: tuple[I32, I32], ahead_ns: int) -> It
             yield row, arrival(own.at, row, other.at, way, ahead_ns) if is_known else None
 
 
-@dataclass(frozen=True, eq=False)
-class _End:
+class _End(Record, eq=False, dict=True):
     """One capture, and what hangs in it."""
 
     name: str
