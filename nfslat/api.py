@@ -39,10 +39,11 @@ from nfslat.decompose import SRT_DEFINITIONS
 from nfslat.errors import InputError, NfslatError, UsageError
 from nfslat.evidence.known import Known, parse_known
 from nfslat.evidence.outside import Files, Outside, gather, with_bundled
-from nfslat.figures.objectives import Slo, parse_slo
+from nfslat.figures.objectives import parse_slo
 from nfslat.figures.whatif import Asked, parse_asked
 from nfslat.match.overlap import NothingAnsweredError
 from nfslat.model.segments import Wanted
+from nfslat.model.thresholds import Threshold
 from nfslat.names.text import checked_encoding
 from nfslat.results import Analysis, Correlation, Side
 from nfslat.select import Filters, make_filters
@@ -75,7 +76,7 @@ class Options:
     known: Known = field(default_factory=Known)
     sessions: int | None = None
     what_if: tuple[Asked, ...] = ()
-    slo: tuple[Slo, ...] = ()
+    slo: tuple[Threshold, ...] = ()
     outside: Outside | None = None  # None: nothing but `known`
     evidence: tuple[str, ...] = ()  # names of its files
     by: tuple[str, ...] = ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,12 +13,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.errors import InputError, UsageError, nearest
+from nfslat.errors import InputError, UsageError
 from nfslat.match import overlap
 from nfslat.model.blocks import tally
-from nfslat.model.protocol import NFS, is_callback_program, op_name, op_names
+from nfslat.model.protocol import NFS, is_callback_program, op_name
 from nfslat.model.tables import I8, I16, I64, Bool, Classes, Kind, Matched, Ops
-from nfslat.model.units import NS_PER_S
+from nfslat.model.thresholds import parse_ops
+from nfslat.model.units import NS_PER_S, parse_duration
 
 REASONS = (
     "selected",
@@ -84,14 +84,10 @@ def parse_moment(text: str) -> Moment:
 
     Raises ``UsageError`` for anything else.
     """
-    number = re.fullmatch(r"\+?(\d+(?:\.\d+)?)(ms|s|m|h)?", text)
-    if number:
-        whole, _, fraction = number[1].partition(".")
-        ns = int(whole) * NS_PER_S + int((fraction + "000000000")[:9])
-        if number[2] is None and int(whole) >= _ABSOLUTE_S:
-            return Moment(ns, True, text)
-        factor = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}[number[2]]
-        return Moment(ns if factor == 1.0 else round(ns * factor), False, text)
+    since = parse_duration(text.removeprefix("+"), "s")
+    if since is not None:
+        absolute = since >= _ABSOLUTE_S and text[-1].isdecimal()
+        return Moment(int(since * NS_PER_S), absolute, text)
     try:
         when = datetime.fromisoformat(text)
     except ValueError as problem:
@@ -112,16 +108,6 @@ def parse_addresses(values: list[str], option: str) -> frozenset[str]:
         except ValueError as problem:
             raise UsageError(f"{option} {value}: not an IP address; names are not resolved") from problem
     return frozenset(out)
-
-
-def parse_ops(names: Iterable[str], option: str) -> frozenset[str]:
-    """Names of operations, upper case. Raises ``UsageError`` for a name that no operation has."""
-    out = frozenset(name.strip().upper() for name in names if name.strip())
-    for name in sorted(out - op_names()):
-        near = nearest(name, op_names())
-        hint = f"did you mean {near}?" if near else "operations are named as nfsstat does, READ for example"
-        raise UsageError(f"{option} {name}: no such operation; {hint}")
-    return out
 
 
 def op_labels(kinds: Sequence[Kind]) -> list[str]:
