@@ -32,6 +32,8 @@ REASONS = (
     "at or after --end",
 )
 OF_TIME = REASONS[-2:]
+# Parameters of `make_filters`, which are options, too.
+FILTERS = ("op", "client_addr", "server_addr", "port", "start", "end", "all_programs")
 _ABSOLUTE_S = 100_000_000  # a number of seconds this large (1973) is a date, not a distance from the first packet
 
 
@@ -264,7 +266,7 @@ def client_ends(ops: Ops) -> list[tuple[str, int]]:
 
 def make_filters(
     op: Iterable[str] = (),
-    client: Iterable[str] = (),
+    client_addr: Iterable[str] = (),
     server_addr: Iterable[str] = (),
     port: Iterable[int] = (),
     start: str | float | None = None,
@@ -279,7 +281,7 @@ def make_filters(
     """
     given: dict[str, Any] = {
         "--op": [op] if isinstance(op, str) else list(op),
-        "--client-addr": [client] if isinstance(client, str) else list(client),
+        "--client-addr": [client_addr] if isinstance(client_addr, str) else list(client_addr),
         "--server-addr": [server_addr] if isinstance(server_addr, str) else list(server_addr),
         "--port": list(port),
         "--start": None if start is None else str(start),

@@ -104,7 +104,7 @@ def _reply(xid: int, verifier: bytes = b"") -> bytes:
         ([SERVER, "--missed", "x.csv"], 2, "needs both captures"),
         ([SERVER, CLIENT, "--ops-parquet", "x"], 2, "give one capture"),
         ([SERVER, "--anonymize", "--ops-parquet", "x"], 2, "names included"),
-        ([SERVER, CLIENT, "--hist", "--markdown"], 2, "--markdown replaces it"),
+        ([SERVER, CLIENT, "--sections", "raw", "--markdown"], 2, "--markdown replaces it"),
         ([SERVER, CLIENT, "--by", "colour"], 2, "not one of"),
         ([SERVER, CLIENT, "--interval", "0"], 2, "give seconds"),
         ([SERVER, CLIENT, "--slowest", "0"], 2, "1 or more"),
@@ -532,7 +532,7 @@ def test_an_error_of_our_own_is_a_line_and_a_file(
     def fails(*_: object, **__: object) -> None:
         raise ValueError("odd \x1b[2J text")
 
-    monkeypatch.setattr("nfslat.cli.report.run", fails)
+    monkeypatch.setattr("nfslat.cli.report.make", fails)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     status, out, err = _run(capsys, SERVER, "evil\x1b]0;name")
     assert (status, out) == (70, "")

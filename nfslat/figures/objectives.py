@@ -64,11 +64,8 @@ def _measured(
     hidden_share: float,
     off_ms: Callable[[Threshold], float],
 ) -> Objective:
-    application = (
-        (known.request_ms or known.app_ms).get(asked.op if asked.op != ALL_OPS else "")
-        if asked.figure == "mean"
-        else None
-    )
+    means = known.request_ms or known.app_ms
+    application = means.get("" if asked.op == ALL_OPS else asked.op) if asked.figure == "mean" else None
     measured = application
     if application is None:
         measured = _with_waits(figures, waits, asked.figure)

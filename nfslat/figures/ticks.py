@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from nfslat.clock.tick import FINE, mean_error_ns
-from nfslat.model.thresholds import Threshold
 from nfslat.findings.coarse import Ticks
+from nfslat.model.thresholds import Threshold
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
 

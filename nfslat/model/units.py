@@ -6,11 +6,11 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, overload
 
-import numpy as np
-import numpy.typing as npt
-
 if TYPE_CHECKING:
     from decimal import Decimal
+
+    import numpy as np
+    import numpy.typing as npt
 
 # Integers, so that a product of integers stays exact.
 NS_PER_US = 1_000
