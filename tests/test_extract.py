@@ -347,7 +347,7 @@ def test_more_ops_than_there_are_is_all_of_them(
     ("options", "status", "says"),
     [
         (["--xid", "0x12345678", "--out", "x.pcapng"], 3, "in neither capture"),
-        (["--slowest", "0", "--out", "x.pcapng"], 2, "'0': give a number, 1 or more"),
+        (["--slowest", "0", "--out", "x.pcapng"], 2, "'0': give a whole number"),
         (["--slowest", "1"], 2, "--out"),
         (["--slowest", "1", "--out", "x", "--json", "x"], 2, "cannot both go to x"),
     ],
