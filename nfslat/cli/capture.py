@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nfslat.cli import report
-from nfslat.cli.outputs import Made, Run
+from nfslat.cli.outputs import Result, Run
 from nfslat.errors import InputError, UsageError
 from nfslat.report.text_layout import visible
 
@@ -51,7 +51,7 @@ def inputs(options: argparse.Namespace) -> list[str]:
     return report.inputs(_of_report(options, options.server or "", options.client))
 
 
-def make(options: argparse.Namespace, run: Run) -> Made:
+def make(options: argparse.Namespace, run: Run) -> Result:
     """Capture, then make what `nfslat SERVER CLIENT` makes. Raises ``InputError`` for a host with which something is
     wrong."""
     from nfslat.field import both  # noqa: PLC0415  (late: --help needs none of it)

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from nfslat.cli.options import filters_of
-from nfslat.cli.outputs import Made, Run
+from nfslat.cli.outputs import Result, Run
 from nfslat.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def inputs(options: argparse.Namespace) -> list[str]:
     return [*options.runs, *(options.before or []), *(options.after or [])]
 
 
-def make(options: argparse.Namespace, run: Run) -> Made:
+def make(options: argparse.Namespace, run: Run) -> Result:
     """Compare. The status is 1 where a check did not pass."""
     # Here, not above: --help and usage errors need none of it.
     from nfslat.diff import checks, sections  # noqa: PLC0415
@@ -56,14 +56,14 @@ def make(options: argparse.Namespace, run: Run) -> Made:
         return _transport(options, run)
     thresholds = [checks.parse_check(one) for one in options.check]
     found = answer(*_runs(options, filters_of(options)), thresholds)
-    return Made(
+    return Result(
         lambda: sections.render(found, width=run.width, color=run.color),
         found.write_json,
         status=lambda: int(any(one.result != "passed" for one in found.checks)),
     )
 
 
-def _transport(options: argparse.Namespace, run: Run) -> Made:
+def _transport(options: argparse.Namespace, run: Run) -> Result:
     from nfslat.diff.tcp import compare, read, sections  # noqa: PLC0415
 
     filters = filters_of(options)
@@ -86,7 +86,7 @@ def _transport(options: argparse.Namespace, run: Run) -> Made:
             )
         a, b = (read.from_captures(pair, **how) if pair else _one_of_transport(names.pop(0), how) for pair in pairs)
     found = compare.compare(a, b)
-    return Made(lambda: sections.render(found, width=run.width, color=run.color), found.write_json)
+    return Result(lambda: sections.render(found, width=run.width, color=run.color), found.write_json)
 
 
 def _moment(split: str) -> Moment | None:

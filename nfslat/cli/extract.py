@@ -7,7 +7,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, TextIO
 
-from nfslat.cli.outputs import Made, Run
+from nfslat.cli.outputs import Result, Run
 from nfslat.cli.show import both_captures, opened
 from nfslat.export.output import is_standard
 from nfslat.model.units import to_ms
@@ -36,7 +36,7 @@ def inputs(options: argparse.Namespace) -> list[str]:
     return both_captures(options)
 
 
-def make(options: argparse.Namespace, run: Run) -> Made:
+def make(options: argparse.Namespace, run: Run) -> Result:
     """Write the packets. Raises ``ToolError`` where Wireshark's tools fail, too."""
     from nfslat.export.output import Kind, binary_output, writing_to  # noqa: PLC0415
     from nfslat.packets import show  # noqa: PLC0415  (late: --help does not wait for numpy)
@@ -60,7 +60,7 @@ def make(options: argparse.Namespace, run: Run) -> Made:
         json.dump(_as_json(written, name), out, indent=2, allow_nan=False)
         out.write("\n")
 
-    return Made(str if is_standard(options.out) else text, as_json)
+    return Result(str if is_standard(options.out) else text, as_json)
 
 
 def _text(written: list[Written], name: str, *, swapped: bool, fits: bool) -> str:

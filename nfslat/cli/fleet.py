@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nfslat.cli.messages import say
-from nfslat.cli.outputs import Made, Run
+from nfslat.cli.outputs import Result, Run
 from nfslat.errors import InputError, UsageError
 from nfslat.fleet.run.remote import is_url
 
@@ -53,7 +53,7 @@ def inputs(options: argparse.Namespace) -> Sequence[str]:
     return [*options.captures, *([options.manifest] if options.manifest else [])]
 
 
-def make(options: argparse.Namespace, run: Run) -> Made:
+def make(options: argparse.Namespace, run: Run) -> Result:
     """The report; exit status 4 where a part of it could not be done, 1 where --fail-on names its outcome."""
     if options.show is not None:
         return _show(options, run)
@@ -79,7 +79,7 @@ def make(options: argparse.Namespace, run: Run) -> Made:
             return STATUS_IN_PART
         return int(fleet.verdict.outcome in options.fail_on)
 
-    return Made(text, fleet.write_json, markdown, html, status=status)
+    return Result(text, fleet.write_json, markdown, html, status=status)
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -199,7 +199,7 @@ def _progress(clients: int, *, quiet: bool) -> Iterator[Callable[[str], None]]:
         yield step
 
 
-def _show(options: argparse.Namespace, run: Run) -> Made:
+def _show(options: argparse.Namespace, run: Run) -> Result:
     """One client's two-sided report, as the run kept it."""
     from nfslat.fleet.run.finished import RunFolder
     from nfslat.report import markdown, text
@@ -212,7 +212,7 @@ def _show(options: argparse.Namespace, run: Run) -> Made:
         return page.render(report)
 
     outcome = "undecided" if report.verdict is None else report.verdict.outcome
-    return Made(
+    return Result(
         lambda: text.render(report, width=run.width, color=run.color),
         report.write_json,
         lambda: markdown.render(report),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Made:
+class Result:
     """What a command made, in each form that it can be had in; nothing is made that is not asked for."""
 
     text: Callable[[], str]
@@ -38,7 +38,7 @@ class Made:
     names_files: bool = False  # that were written are named on standard error
 
     @classmethod
-    def of_report(cls, report: Report, text: Callable[[], str], status: Callable[[], int]) -> Made:
+    def of_report(cls, report: Report, text: Callable[[], str], status: Callable[[], int]) -> Result:
         """Of captures."""
         forms = report.write_json, report.markdown, report.html, report.write_png
         return cls(text, *forms, report, status, names_files=True)
@@ -65,7 +65,7 @@ class Command(Protocol):
     def inputs(self, options: argparse.Namespace) -> Sequence[str]:
         """Files that it reads, which no output may replace. Raises ``UsageError`` for options that do not fit."""
 
-    def make(self, options: argparse.Namespace, run: Run) -> Made:
+    def make(self, options: argparse.Namespace, run: Run) -> Result:
         """What is asked for. Raises ``UsageError`` and ``InputError``."""
 
 
@@ -91,7 +91,7 @@ class Output(NamedTuple):
 
     option: str  # with what help calls its value
     words: str  # in the help
-    write: Callable[[Made, Any, str], object]
+    write: Callable[[Result, Any, str], object]
     kind: Kind
     commands: str = "nfslat capture"
     open: Callable[..., contextlib.AbstractContextManager[Any]] = output

@@ -7,7 +7,7 @@ import dataclasses
 import json
 from typing import TextIO
 
-from nfslat.cli.outputs import Made, Run
+from nfslat.cli.outputs import Result, Run
 from nfslat.errors import UsageError
 from nfslat.sizes import payload
 
@@ -33,7 +33,7 @@ def inputs(_: argparse.Namespace) -> list[str]:
     return []
 
 
-def make(options: argparse.Namespace, run: Run) -> Made:
+def make(options: argparse.Namespace, run: Run) -> Result:
     """Count. Raises ``UsageError`` for what makes no sense."""
     from nfslat.sizes import sections  # noqa: PLC0415 - --help and usage errors need none of it
 
@@ -63,7 +63,7 @@ def make(options: argparse.Namespace, run: Run) -> Made:
         json.dump(found, out, indent=2, allow_nan=False)
         out.write("\n")
 
-    return Made(lambda: sections.render(fetching, transfers, width=run.width), as_json)
+    return Result(lambda: sections.render(fetching, transfers, width=run.width), as_json)
 
 
 def _sqlnet(options: argparse.Namespace, headers: dict[str, int]) -> payload.Sqlnet:

@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import os
 
-from nfslat.cli.outputs import OUTPUTS, Made, Run, name_files, need_ops
+from nfslat.cli.outputs import OUTPUTS, Result, Run, name_files, need_ops
 from nfslat.errors import UsageError
 
 DESCRIPTION = """\
@@ -41,7 +41,7 @@ def captures(options: argparse.Namespace) -> list[str]:
     return [options.server] if options.client is None else [options.server, options.client]
 
 
-def make(options: argparse.Namespace, run: Run) -> Made:
+def make(options: argparse.Namespace, run: Run) -> Result:
     """Read the captures, and judge them."""
     # Here, not above: --help and usage errors do not wait for numpy.
     from nfslat import api  # noqa: PLC0415
@@ -67,7 +67,7 @@ def make(options: argparse.Namespace, run: Run) -> Made:
         # Where no op is in both, it is not known either.
         return int(("undecided" if verdict is None else verdict.outcome) in options.fail_on)
 
-    return Made.of_report(report, text, status)
+    return Result.of_report(report, text, status)
 
 
 def refuse(options: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nfslat.cli.options import filters_of
-from nfslat.cli.outputs import Made, Run
+from nfslat.cli.outputs import Result, Run
 from nfslat.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def inputs(options: argparse.Namespace) -> Sequence[str]:
     ]
 
 
-def make(options: argparse.Namespace, run: Run) -> Made:
+def make(options: argparse.Namespace, run: Run) -> Result:
     """Read the runs, and judge them as a series."""
     # Here, not above: --help and usage errors need none of it.
     from nfslat.series import build, page, sections  # noqa: PLC0415
@@ -53,7 +53,7 @@ def make(options: argparse.Namespace, run: Run) -> Made:
     listed, filters = _listed(options), filters_of(options)
     runs = [build.read(one, filters, engine=options.engine, quiet=options.quiet) for one in listed.runs]
     found = build.series(listed, runs, run.command)
-    return Made(
+    return Result(
         lambda: sections.render(found, width=run.width, color=run.color),
         found.write_json,
         lambda: sections.markdown(found),

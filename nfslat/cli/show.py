@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from nfslat.cli import report
 from nfslat.cli.options import filters_of
-from nfslat.cli.outputs import Made, Run
+from nfslat.cli.outputs import Result, Run
 from nfslat.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def inputs(options: argparse.Namespace) -> list[str]:
     return both_captures(options)
 
 
-def make(options: argparse.Namespace, run: Run) -> Made:
+def make(options: argparse.Namespace, run: Run) -> Result:
     """The ops, with their packets. Raises ``ToolError`` where tshark fails, too."""
     from nfslat import __version__  # noqa: PLC0415  (late: --help does not wait for numpy)
     from nfslat.answer.model import Tool  # noqa: PLC0415
@@ -48,7 +48,7 @@ def make(options: argparse.Namespace, run: Run) -> Made:
         tool = Tool(__version__, found.engine, run.command, found.srt)
         shown.shown(found, rows, tools, tool, **how).write_json(out)
 
-    return Made(text, json)
+    return Result(text, json)
 
 
 def both_captures(options: argparse.Namespace) -> list[str]:

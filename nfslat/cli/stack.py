@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from nfslat.cli.outputs import Made, Run
+from nfslat.cli.outputs import Result, Run
 from nfslat.errors import UsageError
 
 DESCRIPTION = """\
@@ -45,7 +45,7 @@ def inputs(options: argparse.Namespace) -> list[str]:
     return [name for name in (options.server_snapshot, options.client_snapshot) if name]
 
 
-def make(options: argparse.Namespace, run: Run) -> Made:
+def make(options: argparse.Namespace, run: Run) -> Result:
     """What the figures tell; without any, what may be given."""
     from nfslat.cli import numbers  # noqa: PLC0415  (late: --help does not wait for numpy)
     from nfslat.cli.partial import POINTS  # noqa: PLC0415
@@ -56,11 +56,11 @@ def make(options: argparse.Namespace, run: Run) -> Made:
     if all(value is None for value in means.values()):
         if options.json is not None:
             raise UsageError("--json needs a figure to speak of: --app-ms, --client-ms, --server-ms or --storage-ms")
-        return Made(lambda: _FIGURES, lambda _: None)
+        return Result(lambda: _FIGURES, lambda _: None)
     hosts: dict[str, Any] = {}
     for side in _SIDES:
         path, system = getattr(options, f"{side}_snapshot"), getattr(options, f"{side}_system")
         hosts[f"{side}_host"] = snapshot.read(path) if path else Snapshot("", _SYSTEMS[system]) if system else None
     figures = numbers.Numbers(**means, threads=options.threads, slots=options.slots, version=options.nfs, **hosts)
     answer = numbers.answer(figures)
-    return Made(lambda: numbers.render(answer, width=run.width, color=run.color), lambda out: numbers.dump(answer, out))
+    return Result(lambda: numbers.render(answer, width=run.width, color=run.color), lambda out: numbers.dump(answer, out))

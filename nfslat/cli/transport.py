@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from nfslat import __version__
-from nfslat.cli.outputs import Made, Run
+from nfslat.cli.outputs import Result, Run
 from nfslat.errors import UsageError
 
 DESCRIPTION = """\
@@ -37,7 +37,7 @@ def inputs(options: argparse.Namespace) -> list[str]:
     return [*options.captures, *([options.sqlnet_trace] if options.sqlnet_trace else [])]
 
 
-def make(options: argparse.Namespace, run: Run) -> Made:
+def make(options: argparse.Namespace, run: Run) -> Result:
     """Read the captures, and judge them. Raises ``InputError`` for what cannot be read or holds no TCP."""
     # Here, not above: --help and usage errors need none of it.
     from nfslat.decode.native import NAME  # noqa: PLC0415
@@ -82,7 +82,7 @@ def make(options: argparse.Namespace, run: Run) -> Made:
 
         page.write_png(made, folder)
 
-    return Made(
+    return Result(
         lambda: render(made, width=run.width, color=run.color),
         made.write_json,
         lambda: markdown(made),

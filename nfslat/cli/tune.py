@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TextIO
 
-from nfslat.cli.outputs import Made, Run
+from nfslat.cli.outputs import Result, Run
 from nfslat.errors import InputError
 
 DESCRIPTION = """\
@@ -29,7 +29,7 @@ def inputs(options: argparse.Namespace) -> list[str]:
     return list(options.snapshots)
 
 
-def make(options: argparse.Namespace, run: Run) -> Made:
+def make(options: argparse.Namespace, run: Run) -> Result:
     """Read the snapshots, and judge them. Raises ``InputError`` for a file that is no snapshot, or without NFS."""
     # Here, not above: --help and usage errors need none of it.
     from nfslat.evidence import snapshot  # noqa: PLC0415
@@ -46,4 +46,4 @@ def make(options: argparse.Namespace, run: Run) -> Made:
         json.dump(text.as_dict(found), out, indent=2, allow_nan=False)
         out.write("\n")
 
-    return Made(lambda: text.render(found, width=run.width), as_json)
+    return Result(lambda: text.render(found, width=run.width), as_json)
