@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nfslat.answer.model import NextStep, StackRow, Verdict
-from nfslat.findings.catalogue import next_step
+from nfslat.findings.catalogue import VAGUE, next_step
 from nfslat.findings.catalogue import row as row_of
 from nfslat.findings.diagnosis import Diagnosis
-from nfslat.findings.leads import VAGUE
 from nfslat.findings.steps import THREADS
 from nfslat.findings.words import ms
 

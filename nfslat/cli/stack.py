@@ -63,4 +63,6 @@ def make(options: argparse.Namespace, run: Run) -> Result:
         hosts[f"{side}_host"] = snapshot.read(path) if path else Snapshot("", _SYSTEMS[system]) if system else None
     figures = numbers.Numbers(**means, threads=options.threads, slots=options.slots, version=options.nfs, **hosts)
     answer = numbers.answer(figures)
-    return Result(lambda: numbers.render(answer, width=run.width, color=run.color), lambda out: numbers.dump(answer, out))
+    return Result(
+        lambda: numbers.render(answer, width=run.width, color=run.color), lambda out: numbers.dump(answer, out)
+    )

@@ -12,7 +12,6 @@ from nfslat.findings.words import ms, percent, span, times
 from nfslat.wire.above import Why
 
 SESSION_SLOTS = "session-slots"
-SLOT_CODES = ("client-slots", SESSION_SLOTS)
 ABOVE = "above-wire"
 _HELD_BY_SLOTS = "slots"  # `ClientInFlight.held`
 _SOME = 0.05

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from nfslat.answer.model import Hang, Unanswered
-from nfslat.findings.catalogue import CAUSE, HANGS
+from nfslat.findings.catalogue import CAUSE
 from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
 from nfslat.findings.server import Reconnect
 from nfslat.findings.words import lowered, ms, span, times
 
+SHUT, UNACKNOWLEDGED, UNANSWERED = "window-stays-shut", "never-acknowledged", "calls-unanswered"
 _OFTEN = 3  # tries, of which one would have come by
 _LEADING_WAIT_MS = 10_000.0  # a call that is older leads, however many others were answered
 _OTHER = {"server": "client", "client": "server"}
@@ -103,7 +104,7 @@ def _finding(why: str, hangs: Sequence[Hang]) -> Diagnosis:
     is_window = longest.awaits == "window"
     few = why == "lost" and (longest.compared or 0) < _OFTEN
     found = diagnosis(
-        HANGS[0 if is_window else 1],
+        SHUT if is_window else UNACKNOWLEDGED,
         host if is_window or why == "taken" else "network",
         (_shut if is_window else _unacknowledged)(evidence, longest, host, why),
         share=None,
@@ -290,7 +291,7 @@ def _waiting(layer: str, groups: Sequence[Unanswered], ops: int, total_ms: float
     is_long = oldest.longest_ms >= _LEADING_WAIT_MS
     is_known = _place(oldest)[1] and not evidence.replied
     waiting = diagnosis(
-        HANGS[2],
+        UNANSWERED,
         layer,
         _unanswered(evidence),
         share=None,

@@ -10,7 +10,6 @@ from nfslat.findings.facts import Facts, PutOff
 from nfslat.findings.words import ms, percent, span, times
 
 GRACE, DELAY, LOCKS, STATE, LOST = "server-grace", "server-delay", "lock-wait", "state-lost", "handles-lost"
-PUT_OFF_CODES = (GRACE, DELAY, LOCKS, STATE)
 _CODES = {"grace": GRACE, "delay": DELAY, "locked": LOCKS, "state": STATE}
 # Whose it is. A lock is held by an application, of this client or of another.
 _LAYERS = {"grace": "server", "delay": "server", "locked": "client", "state": "server"}
