@@ -20,6 +20,7 @@ from nfslat.model.causes import LOSSES, Cause, Charge
 MANUAL = "docs/findings.md"
 # Of the mean: a finding that explains less is not the cause. Loss is never as it should be.
 CAUSE, SYMPTOM, LOSS = 0.2, 0.5, 0.1
+OPEN_SHARE, OPEN_MS = 0.3, 5.0  # of the mean, and ms, without a reason: nobody can be told whose fault they are
 
 
 class Needs(StrEnum):
@@ -65,7 +66,7 @@ class Row:
     # It says whose the time is, or where it passes, and not why: alone it decides nothing. Of the mean, and ms, that
     # leave a verdict open where this has them.
     is_vague: bool = False
-    open_from: tuple[float, float] = (0.3, 5.0)
+    open_from: tuple[float, float] = (OPEN_SHARE, OPEN_MS)
     is_hang: bool = False  # something waits until the capture ends
     is_put_off: bool = False  # the server put requests off, which the client tried again
     is_slots: bool = False  # of the client: of a connection, or of a session

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from nfslat.answer.model import NextStep, Objective
 from nfslat.answer.words import complete
 from nfslat.findings import steps
-from nfslat.findings.catalogue import CAUSE, HANGS, PUT_OFF, SLOTS, SYMPTOM, VAGUE, next_step, row
+from nfslat.findings.catalogue import CAUSE, HANGS, OPEN_MS, OPEN_SHARE, PUT_OFF, SLOTS, SYMPTOM, VAGUE, next_step, row
 from nfslat.findings.client import Slots
 from nfslat.findings.coarse import Ticks
 from nfslat.findings.connecting import Connecting
@@ -270,7 +270,7 @@ def _is_open(one: Diagnosis, mean: Layers) -> bool:
 def _is_open_together(matter: Sequence[Diagnosis], mean: Layers) -> bool:
     """The same of several, of which none is so much by itself."""
     share = sum(one.share or 0.0 for one in matter if one.code in VAGUE and one.code != ASYMMETRY)
-    return share >= _MOST and share * mean.total_ms >= _OPEN_ELSE[1]
+    return share >= _MOST and share * mean.total_ms >= OPEN_MS
 
 
 def _leads(one: Diagnosis, most_open: float) -> bool:
@@ -323,7 +323,7 @@ def _nothing(
     if ground.impossible:
         why = f"{times(ground.impossible, 'operation')} would have had a reply long before the call: stamps are wrong"
         return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
-    if ground.unfinished >= _OPEN_ELSE[0]:
+    if ground.unfinished >= OPEN_SHARE:
         why = f"calls without a reply have {percent(ground.unfinished)} of the time when the capture ends"
         return Lead("undecided", also=known, why=why, next=next_step(steps.LONGER))
     if ground.unseen is not None:
