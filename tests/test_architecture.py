@@ -70,3 +70,11 @@ def test_what_prints_reads_the_answer_alone() -> None:
     read = {other for name in MODULES if name.split(".")[0] == "report" for other in imports(name)}
     modules = {other for other in read if MODULES[other].name != "__init__.py"}
     assert {other for other in modules if not {other, other.split(".")[0]} & allowed} == set()
+
+
+def test_the_packages_that_the_project_was_asked_for_are_used() -> None:
+    """nfslat is built on numpy, pyshark and tabulate by its users' wish: whatever is rewritten, these stay."""
+    text = "\n".join(path.read_text() for path in PACKAGE.rglob("*.py"))
+    assert [
+        name for name in ("numpy", "pyshark", "tabulate") if not re.search(rf"(?:import|from) {name}\b", text)
+    ] == []
