@@ -9,6 +9,7 @@ from nfslat.diff import checks, judge, model, reports, split, verdict
 from nfslat.diff.compare import Compared
 from nfslat.diff.runs import Run
 from nfslat.diff.statistics import LEAST_OPS, SLICES
+from nfslat.model.thresholds import Threshold
 
 _SLICES = (
     f"Intervals are of 95 % confidence for one figure, from {SLICES} stretches of each run (ops in a queue are slow "
@@ -24,7 +25,7 @@ _SUMMARIES = (
 )
 
 
-def answer(a: Run, b: Run, thresholds: Sequence[checks.Threshold] = ()) -> model.Diff:
+def answer(a: Run, b: Run, thresholds: Sequence[Threshold] = ()) -> model.Diff:
     """What is to be said of two runs; `thresholds` are of `checks.parse_check`."""
     found, findings, method, said = verdict.between(a, b)
     untold = said.change == "unknown" and method == "slices" and judge.held_back(found.mix.same_mix) is None

@@ -2,51 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nfslat.diff.compare import Pair
 from nfslat.diff.model import Change, Check
 from nfslat.diff.runs import Run, comparable
 from nfslat.errors import UsageError
-from nfslat.select import parse_ops
+from nfslat.model.thresholds import ALL, Threshold, parse_threshold
 
-_FORM = re.compile(
-    r"(?:(?P<op>[A-Za-z_]+)\.)??(?:(?P<side>client|server|network)\.)?(?P<figure>mean|p50|p99)"
-    r"=\+?(?P<value>\d+(?:\.\d+)?)(?P<unit>%|us|ms|s)"
-)
-_MS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 _SHARE = {"p50": 0.50, "p99": 0.99}
-_HOW = (
-    "give [OP.][client.|server.|network.]mean, p50 or p99, = and %, us, ms or s: mean=10%, READ.p99=5ms, "
-    "server.mean=20%"
-)
-
-
-@dataclass(frozen=True)
-class Threshold:
-    """By how much a figure of B may exceed that of A."""
-
-    text: str
-    op: str | None
-    side: str  # client, server, network
-    figure: str  # mean, p50, p99
-    value: float  # ms, or a share of A's figure
-    is_share: bool
 
 
 def parse_check(text: str) -> Threshold:
-    """Raises ``UsageError`` for anything but ``[OP.][SIDE.]FIGURE=LIMIT``."""
-    found = _FORM.fullmatch(text)
-    if found is None:
-        raise UsageError(f"--check {text}: not understood; {_HOW}")
-    op = found["op"]
-    if op is not None:
-        op = next(iter(parse_ops([op], "--check")))
-    is_share = found["unit"] == "%"
-    value = float(found["value"]) * (0.01 if is_share else _MS[found["unit"]])
-    return Threshold(text, op, found["side"] or "client", found["figure"], value, is_share)
+    """By how much a figure of B may exceed that of A: ms, or a share. Raises ``UsageError`` for anything else."""
+    threshold = parse_threshold(text, "--check", shares=True)
+    if threshold.figure not in ("mean", *_SHARE):
+        raise UsageError(f"--check {text}: runs are compared by mean, p50 and p99")
+    return threshold
 
 
 def decide(thresholds: Sequence[Threshold], a: Run, b: Run) -> list[Check]:
@@ -59,7 +31,7 @@ def _decide(one: Threshold, a: Run, b: Run) -> Check:
     if isinstance(found, str):
         return Check(one.text, None, None, None, None, "undecided", found)
     change, reason = found
-    limit = one.value * max(change.a, 0.0) if one.is_share else one.value
+    limit = one.limit if one.share is None else one.share * max(change.a, 0.0)
     figures = (change.a, change.b, change.difference, limit)
     if reason:
         return Check(one.text, *figures, "undecided", reason)
@@ -74,9 +46,9 @@ def _figure(one: Threshold, a: Run, b: Run) -> tuple[Change, str] | str:
     """The change and why it says nothing, if so; a text where there is no figure."""
     pair = Pair(*comparable(a, b))
     # Of a report with several versions of NFS operations are "READ v3".
-    at = [kind for kind in pair.kinds.both if one.op in (None, pair.kinds.names[kind][0].split(" ")[0])]
+    at = [kind for kind in pair.kinds.both if one.op in (ALL, pair.kinds.names[kind][0].split(" ")[0])]
     if not at:
-        return f"no {one.op or 'operation'} in both runs"
+        return f"no {'operation' if one.op == ALL else one.op} in both runs"
     if one.figure == "mean":
         # At the same mix: a load with more of the slow ops is not a slower system.
         change = pair.change(one.side, at)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +15,7 @@ from nfslat.diff.model import Change, Load, Mix, Part, Row
 from nfslat.diff.parts import Column, columns, layers
 from nfslat.diff.runs import Ns, Ops, Single, Summaries
 from nfslat.diff.statistics import SLICES, Means, difference, percentile_difference
+from nfslat.model.record import Record
 from nfslat.model.tables import F64, I64
 from nfslat.model.units import NS_PER_MS, NS_PER_S, to_ms
 
@@ -25,8 +25,7 @@ _FINE = 16
 _ALONE = np.ones(1)
 
 
-@dataclass(frozen=True)
-class Compared:
+class Compared(Record):
     """What two runs tell."""
 
     load: Load

@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 
 from nfslat.diff.model import Change, Load, Row
 from nfslat.diff.statistics import Estimate, holm
+from nfslat.model.record import Record
 
 T = TypeVar("T", Change, Change | None)
 
@@ -41,8 +42,7 @@ def widened(one: Change, error_ms: float) -> Change:
     return dataclasses.replace(one, low=low, high=high, steady=steady, certain=one.certain and steady)
 
 
-@dataclasses.dataclass(frozen=True)
-class Doubt:
+class Doubt(Record):
     """How far means may be off for what is inferred of the host that a run did not capture, both runs together, ms."""
 
     client: float = 0.0

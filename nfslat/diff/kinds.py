@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.diff.runs import Ops
 from nfslat.model.protocol import DATA_OPS
+from nfslat.model.record import Record
 from nfslat.model.tables import F64, I64
 
 _UNSIZED = -1
 
 
-@dataclass(frozen=True, eq=False)
-class Kinds:
+class Kinds(Record, eq=False):
     """Kinds of both runs, most frequent first: (operation, log2 of the class or -1)."""
 
     names: list[tuple[str, int]]

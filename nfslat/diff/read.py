@@ -9,6 +9,7 @@ from typing import TypeVar
 from nfslat import __version__, api, pipeline
 from nfslat.answer.contract import Document
 from nfslat.answer.model import SCHEMA, Report, Tool
+from nfslat.decode.capture import captures_of
 from nfslat.diff.runs import Run, single_ops
 from nfslat.errors import InputError, UsageError
 from nfslat.evidence.known import Known
@@ -17,7 +18,6 @@ from nfslat.select import Filters
 
 D = TypeVar("D", bound=Document)
 
-_NOT_CAPTURES = (".json", ".csv", ".txt", ".md", ".log")
 _START_BYTES = 300  # that say what it is
 
 
@@ -25,7 +25,7 @@ def from_file(name: str, filters: Filters, *, engine: str | None, quiet: bool) -
     """A report, a capture or a folder; ``UsageError`` for filters on a report, else ``InputError``."""
     path = Path(name)
     if path.is_dir():
-        return from_captures(captures_in(name), filters, engine=engine, quiet=quiet, name=name)
+        return from_captures(captures_of([name]), filters, engine=engine, quiet=quiet, name=name)
     if not path.exists():
         raise InputError(f"{name}: no such file")
     if not path.is_file():
@@ -65,36 +65,6 @@ def document(kind: type[D], name: str) -> D:
         raise InputError(f"{name}: {problem.strerror}") from problem
     except UnicodeDecodeError as problem:
         raise InputError(f"{name}: not a text file") from problem
-
-
-def captures_of(name: str) -> list[str]:
-    """Those in a folder, or the one that it is."""
-    return captures_in(name) if Path(name).is_dir() else [name]
-
-
-def captures_in(name: str) -> list[str]:
-    """The captures in a folder: the server's and the client's, or the only one. Raises ``InputError`` where there is
-    none, or more than one of a side."""
-    folder = Path(name)
-    found = []
-    for side in ("server", "client"):
-        names = sorted(
-            path.name
-            for path in folder.iterdir()
-            if path.name.split(".")[0] == side and path.suffix not in _NOT_CAPTURES and path.is_file()
-        )
-        if len(names) > 1:
-            raise InputError(
-                f"{folder}: holds {len(names)} captures named {side}.* ({', '.join(names)}); name the pair with "
-                "--before SERVER CLIENT or --after SERVER CLIENT"
-            )
-        found += [str(folder / one) for one in names]
-    if not found:
-        raise InputError(
-            f"{folder}: holds no capture named server.* or client.*; name the pair with --before SERVER CLIENT or "
-            "--after SERVER CLIENT"
-        )
-    return found
 
 
 def from_captures(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +18,7 @@ from nfslat.diff.statistics import SLICES, Means, Sample, summary_error
 from nfslat.figures.op_columns import CHARGED
 from nfslat.model.causes import FROM_OUTSIDE, Cause, code
 from nfslat.model.protocol import NULL, NULL32
+from nfslat.model.record import Record
 from nfslat.model.tables import F64, I64
 from nfslat.model.units import NS_PER_MS, NS_PER_S, to_ms
 from nfslat.results import Analysis
@@ -36,8 +36,7 @@ _MOVED: dict[str, tuple[str, frozenset[Cause]]] = {
 }
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Rows:
+class Rows(Record, eq=False, kw_only=True):
     """What is compared of a run, ns."""
 
     ops: tuple[str, ...]  # names
@@ -46,19 +45,18 @@ class Rows:
     parts: dict[str, Ns]  # of the response time at the client: call_send, network, server, reply_send
     count: I64 | None = None  # ops of each row; None: one
     queue_ns: Ns | None = None  # of server: the wait for a thread, NULL where unknown; None: nothing is known of it
-    of_network: dict[str, Ns] = field(default_factory=dict)  # parts of it: call_net, reply_net
-    causes: dict[str, Ns] = field(default_factory=dict)  # what TCP and the path made of client_ns, as in `CHARGED`
+    of_network: dict[str, Ns] = {}  # parts of it: call_net, reply_net
+    causes: dict[str, Ns] = {}  # what TCP and the path made of client_ns, as in `CHARGED`
     # What of a part is another layer's: tcp_waits and server_paused of server, call_paused of call_net, reply_paused of
     # reply_net. Empty: not known.
-    moved: dict[str, Ns] = field(default_factory=dict)
+    moved: dict[str, Ns] = {}
     one_way_error_ns: float = 0.0  # of call_net and reply_net, which is no chance
     # Of one capture: the host whose times are inferred ("server" or "client"), and how far a mean of them may be off.
     inferred: str = ""
     inferred_error_ns: float = 0.0
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Single(Rows):
+class Single(Rows, eq=False, kw_only=True, dict=True):
     """Single ops in the order of their calls; `parts` sum to `client_ns`, row by row."""
 
     begin_ns: I64  # of the call, on the client's clock
@@ -116,8 +114,7 @@ class Single(Rows):
         return Sample.of(to_ms(self.time_ns(side)[rows]), self.slices[rows])
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Summaries(Rows):
+class Summaries(Rows, eq=False, kw_only=True):
     """Operations of a report, most frequent first; times are means."""
 
     count: I64
@@ -163,8 +160,7 @@ def _mean(of: Summary) -> float:
     return of.mean
 
 
-@dataclass(frozen=True)
-class Shift:
+class Shift(Record):
     """Where the response times of a pair that was split change their level, found in the whole of it."""
 
     at_ns: int  # on the client's clock
@@ -174,8 +170,7 @@ class Shift:
     is_split: bool  # as near to the split as can be told
 
 
-@dataclass(frozen=True, eq=False)
-class Run:
+class Run(Record, eq=False, dict=True):
     """`single` is None where nothing but a report is known."""
 
     name: str

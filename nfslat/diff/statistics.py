@@ -16,13 +16,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from nfslat.answer.figures import Summary
+from nfslat.model.record import Record
 from nfslat.model.tables import F64, I64
 
 SLICES = 10  # the fewest of Schmeiser's: what waits together, such as one pause, is the likelier within one of them
@@ -35,8 +35,7 @@ _SMALLEST_P = 1e-12  # where bisection of an interval's p ends; Holm multiplies 
 DRIFT = 2  # end to end over half to half: the middles of two halves lie half of the run apart
 
 
-@dataclass(frozen=True, eq=False)
-class Means:
+class Means(Record, eq=False):
     """Figures of one run that are a sum over another (ms over ops, bits over seconds), by kind and stretch.
 
     `over` is by how much each sum exceeds what the mean makes it; None: nothing is known of how the figure varies.
@@ -111,8 +110,7 @@ def _halves(mean: F64, per: F64, total: F64) -> F64:
     return np.asarray(np.divide(sums, counts, out=np.stack([mean, mean], axis=1), where=counts > 0))
 
 
-@dataclass(frozen=True, eq=False)
-class Sample:
+class Sample(Record, eq=False, dict=True):
     """Values of some ops of one run, any unit, in ascending order, and the stretch of the run in which each began."""
 
     values: F64
@@ -152,8 +150,7 @@ class Sample:
         )
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(Record):
     """How sure a difference is, B less A."""
 
     low: float  # of the interval with confidence `CONFIDENCE`

@@ -285,7 +285,7 @@ def _leading(parts: Sequence[Part], slower: bool) -> tuple[Part | None, Part | N
 def _cause(part: Part, compared: Compared, found: Sequence[FindingChange], slower: bool) -> tuple[str, str | None]:
     """In words, and its code: the finding of that part, else of its layer, that grew (or shrank) most.
 
-    Where there is none, as between CSV files, it is what TCP and the path made of at least half of the network's.
+    Where there is none, it is what TCP and the path made of at least half of the network's.
     """
     sign = 1 if slower else -1
 

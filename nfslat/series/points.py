@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from nfslat.answer.model import Report
 from nfslat.diff.runs import Ns, Ops, Run, Single
 from nfslat.diff.statistics import CONFIDENCE, DRIFT, SLICES, Means, student_quantile
 from nfslat.model.protocol import DATA_OPS, NULL
+from nfslat.model.record import Record
 from nfslat.model.tables import Bool
 from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.series.inputs import Asked
@@ -20,8 +21,7 @@ _NORMAL = 1.96  # standard errors that hold 95 % of a normal distribution
 _MOST_UNKNOWN = 0.05  # of the ops: where the wait for a thread is known of fewer, it is not known
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(Record):
     """A run and its point, whose disparity waits for `placed`."""
 
     run: Run

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nfslat.model.details import Again
+from nfslat.model.record import Record
 from nfslat.model.tables import I64, State
 from nfslat.packets.extract.packets import Packet
 from nfslat.results import Correlation, Side
@@ -20,8 +21,7 @@ _LAST_FRAGMENT = 1 << 31  # of a record mark, RFC 5531 section 11
 _TAIL = 32  # bytes in front of TCP's payload in which two packets of one content differ, but for copies
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(Record):
     """One transmission of a call or reply at one side; frames count through the side's set of files.
 
     `frames` are those that may hold it, from the first to the last; `first` holds its first byte.
