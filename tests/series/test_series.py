@@ -287,18 +287,18 @@ def test_a_series_of_captures(users: Callable[[int], str], tmp_path: Path) -> No
     """Bend, threads and users in flight agree; a CSV lists the runs; page and pictures are written."""
     rows = "\n".join(f"{n},{users(n)},{n}" for n in (32, 1, 16, 64, 8))
     (tmp_path / "users.csv").write_text(f"users,run,name\n{rows}\n")
-    page_file = tmp_path / "s.html"
-    text, found = _run(
-        ["--runs", str(tmp_path / "users.csv"), "--html", str(page_file), "--png", str(tmp_path / "png")]
-    )
+    files = {option: tmp_path / option for option in ("json", "html", "png")}
+    named = [word for option, path in files.items() for word in (f"--{option}", str(path))]
+    assert cli.main(["series", "-q", "--runs", str(tmp_path / "users.csv"), *named]) == 0
+    found = json.loads(files["json"].read_text())
     verdict = found["verdict"]
     assert [one["load"] for one in found["points"]] == [1, 8, 16, 32, 64]
     assert (verdict["outcome"], verdict["part"], verdict["confidence"]) == ("from-load", "queue", "high")
     assert verdict["from_load"] == pytest.approx(16, abs=1.5)
     assert verdict["limit_load"] == pytest.approx(16, abs=1.5)
-    assert "users" in text
-    assert "grows away from" in page_file.read_text()
-    assert (tmp_path / "png" / "series.png").stat().st_size > 10_000
+    assert found["unit"] == "users"
+    assert "grows away from" in files["html"].read_text()
+    assert (files["png"] / "series.png").stat().st_size > 10_000
 
 
 def test_slots_need_the_applications_latency(tmp_path: Path) -> None:
