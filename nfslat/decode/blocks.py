@@ -123,6 +123,9 @@ class Blocks:
         parts = [window.decoded for window in self._held]
         self._held.clear()
         decoded = dataclasses.replace(in_line(parts), **self._windows.facts)
+        parts.clear()
+        details = dataclasses.replace(decoded.details, callers=decoded.details.callers.compact())
+        decoded = dataclasses.replace(decoded, ops=decoded.ops.compact(), details=details)
         is_cut = any(file.snaplen is not None for file in self.source.files)
         return self.source, _as_shown(decoded, is_cut=is_cut)
 

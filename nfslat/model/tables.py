@@ -115,6 +115,12 @@ class Table:
         """The same with other `columns`, of the same types and lengths, and with `others`, which are none."""
         return self._with(columns, **others)
 
+    def compact(self) -> Self:
+        """The same, where a column whose rows are all alike has the memory of one row."""
+        columns = {name: getattr(self, name) for name in self.dtypes() if len(self)}
+        alike = {name: column for name, column in columns.items() if (column == column[0]).all()}
+        return self._with({name: np.broadcast_to(one[:1].copy(), len(one)) for name, one in alike.items()})
+
     def _with(self, columns: Mapping[str, Any], **others: Any) -> Self:
         made = object.__new__(type(self))  # what the columns have to be they are, and need not be looked at again
         values = vars(self)
