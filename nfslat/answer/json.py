@@ -39,13 +39,18 @@ def plain(value: Any) -> Any:
     if kind in _AS_THEY_ARE:
         return value
     # dataclasses.asdict keeps tuples, which a JSON Schema does not accept as arrays.
-    if names := _names(kind):
-        return {name: plain(getattr(value, name)) for name in names}
+    if _names(kind):
+        return {name: plain(item) for name, item in fields_of(value).items()}
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return value
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass by name, as they are: what `json.dumps` asks for by `default`."""
+    return {name: getattr(value, name) for name in _names(type(value))}
 
 
 @cache

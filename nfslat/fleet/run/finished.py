@@ -144,8 +144,12 @@ class RunFolder:
             raise InputError(f"--out {self.url}: cannot be written ({why}); {todo} another place") from None
         finally:
             with contextlib.suppress(Exception):
-                fs, path = file_system(self.place(f"{FOLDERS[1]}/tried"))
-                fs.rm(path)
+                place = self.place(f"{FOLDERS[1]}/tried")
+                if is_url(self.url):
+                    fs, path = file_system(place)
+                    fs.rm(path)
+                else:
+                    os.unlink(place)
 
     def write_reports(self, names: dict[str, str]) -> None:
         """Keep by which name the report of each client is kept. Raises ``OSError``."""
