@@ -31,11 +31,11 @@ from verdicts import blames
 
 from nfslat.answer.model import NextStep, ServerInFlight
 from nfslat.findings.catalogue import row
+from nfslat.fleet.compare.attributes import Top
 from nfslat.fleet.compare.cells import OpClass
 from nfslat.fleet.compare.compare import Compared, compare
 from nfslat.fleet.compare.groups import fisher
 from nfslat.fleet.compare.summary import ClientSummary, counted
-from nfslat.fleet.compare.tops import Top
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.model import Pattern, Phase, Server
 from nfslat.model.units import iso

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 import nfslat
 from nfslat.answer import model
-from nfslat.fleet.compare.attributes import subnet_of
+from nfslat.fleet.compare.attributes import Top, subnet_of, top_of, top_path, tops_of
 from nfslat.fleet.compare.cells import NO_SIZE, OpClass, cells_of
 from nfslat.fleet.compare.summary import ClientSummary, summarize, summarize_server_only
-from nfslat.fleet.compare.tops import Top, top_of, top_path, tops_of
 from nfslat.fleet.compare.windows import Windows
 from nfslat.inflight.all_clients import ServerWide
 from nfslat.model.protocol import DATA_OPS

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 from nfslat import __version__
 from nfslat.answer.model import Report
+from nfslat.answer.words import some_of
 from nfslat.decode import native
 from nfslat.errors import InputError, NfslatError
 from nfslat.export.output import private_folder
@@ -35,7 +36,7 @@ _FORM = "nfslat.finished/1"
 _RUN = "run.json"
 FOLDERS = ("clients", "finished")  # in the folder of a run
 _ERRORS_OF_A_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
-_MOST_FILES_NAMED = 5
+_MOST_CLIENTS_NAMED = 5
 # What a kept value is made of, beside dataclasses and named tuples of these packages.
 _OURS = ("nfslat.answer.", "nfslat.fleet.", "nfslat.tally.")
 _NUMPY = {("numpy", "dtype"), ("numpy", "ndarray"), ("numpy", "_reconstruct"), ("numpy", "_frombuffer")}
@@ -169,9 +170,8 @@ class RunFolder:
                 f"{self.url}/{_RUN}: is damaged, or of another version; run nfslat fleet --out again"
             ) from problem
         if client not in names:
-            known = ", ".join(list(names)[:_MOST_FILES_NAMED])
-            more = f" and {len(names) - _MOST_FILES_NAMED} more" if len(names) > _MOST_FILES_NAMED else ""
-            raise InputError(f"no client with a report in that run, which has {known}{more}", about=client)
+            known = some_of(list(names), _MOST_CLIENTS_NAMED)
+            raise InputError(f"no client with a report in that run, which has {known}", about=client)
         place = self.place(str(names[client]))
         text = self.read(str(names[client]))
         if text is None:

@@ -24,7 +24,7 @@ from nfslat.fleet.run.inputs import Input
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NFS
 from nfslat.model.tables import I64, Ops
-from nfslat.select import is_reverse
+from nfslat.select import is_reverse, nfs_ways
 
 _DEEPER = 8  # times as much is read where little was found
 _FEW_OPS = 64
@@ -126,12 +126,7 @@ def _end_of(one: Input, path: Path, decoded: Decoded) -> int:
 def _pairs(decoded: Decoded) -> tuple[Pair, ...]:
     """Who calls NFS where; callbacks are not calls of NFS."""
     ops, loose = decoded.ops, decoded.loose
-    found: dict[tuple[str, str], dict[str, int]] = {}
-    ways: dict[tuple[int, int], tuple[str, str]] = {}  # (connection, direction of calls)
-    called = ops.classes
-    for conn, way, kind in zip(called.conn.tolist(), called.direction.tolist(), called.kind.tolist(), strict=True):
-        if ops.kinds[kind].program == NFS:
-            ways[conn, way] = ops.connections[conn].source(way)[0], ops.connections[conn].destination(way)[0]
+    ways = nfs_ways(ops)
     # Calls that wait for their replies: of long ones there may be nothing else in a head.
     rows = np.flatnonzero((loose.is_reply == 0) & (loose.kind >= 0))
     for conn, way, kind in {(int(loose.conn[r]), int(loose.direction[r]), int(loose.kind[r])) for r in rows}:
@@ -151,8 +146,7 @@ def _pairs(decoded: Decoded) -> tuple[Pair, ...]:
                 end = "server" if way == calls_way else "client"
                 shortest[pair][end] = min(rtt_ns, shortest[pair].get(end, rtt_ns))
                 samples[pair] += int(tcp.rtt_count[row])
-    found.update({pair: shortest.get(pair, {}) for pair in ways.values()})
-    return tuple(Pair(*pair, _near(round_trips, samples[pair])) for pair, round_trips in sorted(found.items()))
+    return tuple(Pair(*pair, _near(shortest[pair], samples[pair])) for pair in sorted({*ways.values()}))
 
 
 def _near(round_trips: dict[str, int], samples: int) -> str:

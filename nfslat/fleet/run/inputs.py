@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -256,10 +256,3 @@ def _why_unreachable(problem: Exception) -> str:
     if isinstance(problem, FileNotFoundError):
         return "no such file, or the other end does not answer; check the URL"
     return f"cannot be reached: {remote.one_line(problem)}; check the URL and the credentials"
-
-
-def names_of(files: Iterable[Input], most: int = 3) -> str:
-    """Their names, in one line; of many the first ones."""
-    names = [file.name for file in files]
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown

@@ -21,6 +21,7 @@ from typing import Any
 
 from nfslat import __version__
 from nfslat.answer.model import Tool
+from nfslat.answer.words import some_of
 from nfslat.decode import native
 from nfslat.errors import InputError, NfslatError
 from nfslat.fleet import model
@@ -32,10 +33,9 @@ from nfslat.fleet.run.client import ClientDone, Half, Request, compare_client, m
 from nfslat.fleet.run.executor import Done, Workers, WorkersGone, in_words
 from nfslat.fleet.run.finished import RunFolder, key_of, report_names
 from nfslat.fleet.run.points import Point, Points
-from nfslat.fleet.run.remarks import captures_of, lost, not_compared, warned
 from nfslat.fleet.run.server import ServerBrief, ServerCapture
 from nfslat.inflight.all_clients import ServerWide
-from nfslat.model.units import to_s
+from nfslat.model.units import iso, to_s
 from nfslat.tally.sketch import RELATIVE_ERROR
 
 _LONG_COMMAND = 300
@@ -292,9 +292,18 @@ class Run:
             lambda folder: folder.write_reports({one.name: one.report for one in summaries if one.report is not None})
         )
         compared = [dataclasses.replace(one, command=self._command(one)) for one in outcome.clients]
-        clients = [*compared, *(not_compared(name, *self._failed[name]) for name in sorted(self._failed))]
+        failed = [
+            model.Client(
+                name=name,
+                addresses=[],
+                state=state,
+                source="none",
+                why=problem.why,
+                why_not_inferred="" if state == "failed" else problem.why,
+            )
+            for name, (problem, state) in sorted(self._failed.items())
+        ]
         workers = self._workers
-        facts = None if self._brief is None else self._brief.facts
         return model.Fleet(
             schema=model.SCHEMA,
             nfslat=Tool(__version__, native.NAME, self._asked.command, "nfslat"),
@@ -306,18 +315,47 @@ class Run:
                 tasks={**self._tasks, "again": workers.again},
                 out=None if self._folder is None else self._folder.url,
             ),
-            captures=captures_of(facts, [self._facts[name] for name in sorted(self._facts)], outcome.total),
+            captures=self._captures(outcome.total),
             relative_error=RELATIVE_ERROR,
             window_s=to_s(windows.step_ns),
             server=server,
             by_op=outcome.by_op,
             total=outcome.total,
-            clients=clients,
+            clients=[*compared, *failed],
             patterns=outcome.patterns,
             problems=self._problems,
-            notes=[*self._points.notes, *lost(workers.lost, workers.again), *warned(compared)],
+            notes=[*self._points.notes, *_notes(workers, [one.name for one in compared if one.audit])],
             verdict=outcome.verdict,
         )
+
+    def _captures(self, total: model.OpRow | None) -> model.Captures:
+        """`total`: the ops of which there are times of both sides."""
+        server = [] if self._brief is None else [self._brief.facts]
+        clients = [self._facts[name] for name in sorted(self._facts)]
+        every, at = [*server, *clients], server or clients  # whose clock it is
+        inferred = 0 if total is None else total.inferred
+        return model.Captures(
+            files=sum(one.files for one in every),
+            bytes=sum(one.bytes for one in every),
+            packets=sum(one.packets for one in every),
+            server_ops=sum(one.ops for one in server),
+            client_ops=sum(one.ops for one in clients),
+            matched_ops=0 if total is None else total.count - inferred,
+            inferred_ops=inferred,
+            begin=iso(min(one.first_ns for one in at)),
+            end=iso(max(one.last_ns for one in at)),
+        )
+
+
+def _notes(workers: Workers, faulty: Sequence[str]) -> Iterator[str]:
+    """On workers that are gone, and on clients whose captures are `faulty`."""
+    if workers.lost:
+        yield (
+            f"{len(workers.lost)} worker{'s were' if len(workers.lost) > 1 else ' was'} lost "
+            f"({', '.join(sorted(set(workers.lost)))}); {workers.again or 'none'} of their tasks had to be done again"
+        )
+    if faulty:
+        yield f"the captures of {some_of(faulty)} have faults that their own reports tell (JSON: clients[].audit)"
 
 
 def _first(problems: Sequence[model.Problem]) -> str:

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
-from nfslat.answer.words import adding_up, ms
+from nfslat.answer.words import adding_up, ms, some_of
 from nfslat.fleet.model import Client, Fleet, Pattern
 from nfslat.fleet.sections.words import (
     LETTERS,
@@ -108,10 +108,10 @@ def clients_section(fleet: Fleet, *, all_clients: bool = False) -> Iterator[Bloc
         yield Fitted(partial(_grid, arranged, [one.name for one in fleet.clients]))
     for state, found in arranged.apart.items():
         most = len(found) if all_clients else _WORST
-        more = f" and {count(len(found) - most)} more (--all-clients)" if len(found) > most else ""
+        all_of_them = " (--all-clients)" if len(found) > most else ""
         why = f" ({STATES[state]})" if state in STATES else ""
-        names = ", ".join(shorten(one.name, _NAME) for one in found[:most])
-        yield Prose(f"{state.capitalize()}{why}, {count(len(found))}: {names}{more}.", hanging=2)
+        names = some_of([shorten(one.name, _NAME) for one in found], most)
+        yield Prose(f"{state.capitalize()}{why}, {count(len(found))}: {names}{all_of_them}.", hanging=2)
         if reason := why_not_inferred(found):
             yield Prose(f"{reason}.", indent=2, hanging=2)
 
