@@ -8,17 +8,22 @@ from collections.abc import Iterator
 from nfslat.answer.words import some_of
 from nfslat.fleet.model import Fleet, Pattern
 from nfslat.fleet.sections.clients import clients_section
-from nfslat.fleet.sections.patterns import SCOPES, how_much, how_sure, no_pattern, sentence, who
 from nfslat.fleet.sections.server import server_section
 from nfslat.fleet.sections.words import (
+    SCOPES,
     compared,
     definitions,
     facts_line,
     few_digits,
+    how_much,
+    how_sure,
     inferred_line,
+    no_pattern,
     problem_line,
     run_lines,
+    sentence,
     span,
+    who,
 )
 from nfslat.report.blocks import Block, Cell, Command, Item, Prose, Table, Title
 from nfslat.report.markdown import paragraphs
