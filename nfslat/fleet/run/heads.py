@@ -76,9 +76,9 @@ class Head:
         return frozenset(pair.client for pair in self.pairs)
 
 
-def look(one: Input, scratch: Path | None = None) -> Head:
+def look(one: Input) -> Head:
     """Decode the first 2 MiB, or 16 where these show little. What cannot be read has a `problem`; nothing is raised."""
-    with tempfile.TemporaryDirectory(prefix="nfslat-head-", dir=scratch) as folder:
+    with tempfile.TemporaryDirectory(prefix="nfslat-head-") as folder:
         try:
             found = _look(one, Path(folder), fetch.HEAD_BYTES)
             few = len(found.samples) < _FEW_OPS and len(found.clients) < 2

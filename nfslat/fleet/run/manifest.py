@@ -19,7 +19,6 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NoReturn
 
 from nfslat.errors import InputError, UsageError, nearest
@@ -79,6 +78,16 @@ class Manifest:
         """What is said of the client with this address."""
         return next((one for one in self.clients if address in one.addresses), None)
 
+    def asked(self, name: str, addresses: Iterable[str]) -> dict[str, Any]:
+        """What is said of a client, as fields of `nfslat.fleet.run.client.Request`."""
+        own = self.client(name) or ClientEntry(name)
+        return {
+            "groups": self.labels(name, addresses),
+            "application_ms": dict(own.application_ms),
+            "sessions": own.sessions,
+            "threads": self.server.threads,
+        }
+
     def labels(self, name: str, addresses: Iterable[str]) -> dict[str, str]:
         """dimension -> label of a client: its own, or that of the smallest network that one of its addresses is in."""
         out: dict[str, str] = {}
@@ -107,7 +116,7 @@ def read(path: str) -> Manifest:
 
 def _text(path: str, shown: str) -> str:
     try:
-        with remote.open_stream(path) if remote.is_url(path) else Path(path).open("rb") as stream:
+        with remote.open_stream(path) as stream:
             return stream.read(_MOST_BYTES).decode()
     except UnicodeDecodeError as problem:
         raise UsageError(f"{shown}: not UTF-8 text; is this a manifest?") from problem

@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 from nfslat.answer.words import some_of
 from nfslat.errors import InputError
@@ -43,10 +42,10 @@ class Points:
     notes: tuple[str, ...]
 
 
-def find_points(files: Sequence[Input], manifest: Manifest | None = None, scratch: Path | None = None) -> Points:
+def find_points(files: Sequence[Input], manifest: Manifest | None = None) -> Points:
     """Look at all files, several at once, and `assign` them."""
     with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 8)) as pool:
-        return assign(list(pool.map(lambda one: look(one, scratch), files)), manifest)
+        return assign(list(pool.map(look, files)), manifest)
 
 
 def assign(heads: Sequence[Head], manifest: Manifest | None = None) -> Points:

@@ -15,9 +15,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from nfslat import __version__
 from nfslat.answer.model import Tool
@@ -32,6 +30,7 @@ from nfslat.fleet.run.capture import CaptureFacts
 from nfslat.fleet.run.client import ClientDone, Half, Request, compare_client, measure
 from nfslat.fleet.run.executor import Done, Workers, WorkersGone, in_words
 from nfslat.fleet.run.finished import RunFolder, key_of, report_names
+from nfslat.fleet.run.manifest import Manifest
 from nfslat.fleet.run.points import Point, Points
 from nfslat.fleet.run.server import ServerBrief, ServerCapture
 from nfslat.inflight.all_clients import ServerWide
@@ -42,34 +41,17 @@ _LONG_COMMAND = 300
 _NOT_COMPARED = "this client is not compared"
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What the user wants to know of each client, beside the captures; by name of the client."""
-
-    application_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by operation; "": all data ops
-    sessions: Mapping[str, int] = field(default_factory=dict)
-    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of a client's name: label -> value
-    threads: int | None = None
-    command: str = ""
-
-    def of_client(self, name: str) -> dict[str, Any]:
-        """Fields of `Request`."""
-        return {
-            "groups": dict(self.groups.get(name, {})),
-            "application_ms": dict(self.application_ms.get(name, {})),
-            "sessions": self.sessions.get(name),
-            "threads": self.threads,
-        }
-
-
 class Run:
     """One run; `fleet` is what came of it, also where it ended early."""
 
     def __init__(
-        self, workers: Workers, folder: RunFolder | None, points: Points, asked: Asked, step: Callable[[str], None]
-    ) -> None:
-        """`folder` is ``--out``; `step` is told of each thing that is done."""
-        self._workers, self._folder, self._points, self._asked, self._step = workers, folder, points, asked, step
+        self, workers: Workers, folder: RunFolder | None, points: Points, manifest: Manifest, command: str,
+        step: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        """`folder` is ``--out``; `command` is what the report says it was made by; `step` is told of each thing that is
+        done."""
+        self._workers, self._folder, self._points, self._step = workers, folder, points, step
+        self._manifest, self._made_by = manifest, command
         self._began = time.monotonic()
         self._own = {one.name: one for one in points.clients if one.files}
         self._captured = sorted({address for one in self._own.values() for address in one.addresses})
@@ -167,7 +149,7 @@ class Run:
     def _key(self, name: str) -> str | None:
         server, own = self._points.server, self._own.get(name)
         files = [*(server.files if server else ()), *(own.files if own else ())]
-        asked = sorted(self._asked.of_client(name).items())
+        asked = sorted(self._manifest.asked(name, self._names[name]).items())
         whose = name, self._names[name], self._reports.get(name), server.addresses if server else ()
         return key_of(files, whose, asked, self._captured if own is None else (), self._windows, self._is_alone())
 
@@ -210,9 +192,9 @@ class Run:
                 wide=shown[1],
                 windows=windows,
                 is_shared=not self._is_alone(),
-                command=self._asked.command,
+                command=self._made_by,
                 report_name=self._reports.get(name),
-                **self._asked.of_client(name),
+                **self._manifest.asked(name, addresses),
             )
 
     def _take(self, name: str, key: str | None, done: Done) -> None:
@@ -306,7 +288,7 @@ class Run:
         workers = self._workers
         return model.Fleet(
             schema=model.SCHEMA,
-            nfslat=Tool(__version__, native.NAME, self._asked.command, "nfslat"),
+            nfslat=Tool(__version__, native.NAME, self._made_by, "nfslat"),
             run=model.Run(
                 scheduler=workers.address,
                 dashboard=workers.dashboard,
