@@ -50,7 +50,8 @@ def plain(value: Any) -> Any:
 
 def fields_of(value: Any) -> dict[str, Any]:
     """The fields of a dataclass by name, as they are: what `json.dumps` asks for by `default`."""
-    return {name: getattr(value, name) for name in _names(type(value))}
+    kind: object = type(value)
+    return {name: getattr(value, name) for name in _names(kind)}
 
 
 @cache
