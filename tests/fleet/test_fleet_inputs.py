@@ -388,6 +388,7 @@ r8 = "10.0.0.12"
     assert found.labels("other", ["10.0.0.12"]) == {"rack": "r8"}
     assert found.labels("other", ["10.0.0.13", "fd00::2"]) == {"rack": "r7"}
     assert found.labels("other", ["10.1.0.13"]) == {}
+    assert found.asked("10.0.0.12", ["10.0.0.12"])["groups"] == {"rack": "r8"}  # of a client that it does not name, too
     assert found.client_at("fd00::1") == db01
     assert pickle.loads(pickle.dumps(found)) == found  # noqa: S301  (our own)
 

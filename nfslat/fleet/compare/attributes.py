@@ -35,7 +35,6 @@ class Top:
     place: str
     op: str
     ops: int
-    client_ns: int
     server_ns: int
 
 
@@ -56,7 +55,7 @@ def tops_of(c: Analysis) -> tuple[Top, ...]:
     key = Grouping(number[of_row[named], paths.of_op[every[named]]], labels)
     sums = OpSums.of(OpColumns.of(c, every[named]), key, (TIMES,)).rows()
     tops = [
-        Top(place, op, of.count, of.sum("client_ns"), of.sum("server_ns"))
+        Top(place, op, of.count, of.sum("server_ns"))
         for (place, op), of in zip(labels, sums, strict=True)
         if of.count and place
     ]
