@@ -20,6 +20,7 @@ from pathlib import Path
 
 from nfslat import _native
 from nfslat.decode import bundle
+from nfslat.decode.capture import Bundle
 from nfslat.errors import InputError
 from nfslat.fleet.run import remote
 from nfslat.fleet.run.inputs import Input
@@ -32,21 +33,19 @@ _STOP_S, _AGAIN_S = 2.0, 0.005
 
 @contextlib.contextmanager
 def readable(inputs: Sequence[Input], scratch: Path) -> Iterator[list[Path]]:
-    """Paths with the bytes of `inputs`, in their order, to be read from the first to the last, each once.
+    """Paths with the bytes of `inputs`, none of them a tar, to be read from the first to the last, each once.
 
-    A tar gives the captures in it. Pipes are gone when the block ends, and so is the thread that feeds them. Raises
+    Pipes are gone when the block ends, and so is the thread that feeds them. Raises
     ``InputError``, at the end of the block at the latest, where a file cannot be read to its end.
     """
     # To make a folder and take it away again takes longer than to read a small capture.
-    has_folder = any(one.is_tar or one.is_remote for one in inputs)
+    has_folder = any(one.is_remote for one in inputs)
     folder = Path(tempfile.mkdtemp(prefix="fetch-", dir=scratch)) if has_folder else scratch
     paths: list[Path] = []
     feed = _Feed([])
     try:
         for number, one in enumerate(inputs):
-            if one.is_tar:
-                paths += _unpacked(one, folder)
-            elif one.is_remote:
+            if one.is_remote:
                 pipe = folder / f"{number}.pipe"
                 os.mkfifo(pipe, 0o600)
                 feed.pipes.append((pipe, one))
@@ -77,7 +76,7 @@ def head(one: Input, scratch: Path, size_bytes: int = HEAD_BYTES) -> Path:
     source = one.url
     if one.is_tar:
         folder = Path(tempfile.mkdtemp(prefix="head-", dir=scratch))
-        source = str(_unpacked(one, folder)[0])
+        source = str(unpacked(one, folder)[0][0])
     handle, path = tempfile.mkstemp(prefix="head-", dir=scratch)
     with os.fdopen(handle, "wb") as out, _said_of(one), remote.open_stream(source) as stream:
         left = size_bytes
@@ -167,14 +166,14 @@ def _enlarge(pipe: int) -> None:
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
-def _unpacked(one: Input, folder: Path) -> list[Path]:
-    """The captures of a tar as files in `folder`, in time order."""
+def unpacked(one: Input, folder: Path) -> tuple[list[Path], Bundle]:
+    """The captures of a tar as files in `folder`, in time order, and what else is in it."""
     path = Path(one.url)
     if one.is_remote:
         path = folder / "remote.tar"
         with path.open("wb") as out, _said_of(one), remote.open_stream(one.url) as stream:
             shutil.copyfileobj(stream, out, _PIECE_BYTES)
-    captures, _ = bundle.unpack(one.name, path, folder)
+    captures, rest = bundle.unpack(one.name, path, folder)
     if one.is_remote:
         path.unlink()
 
@@ -183,7 +182,7 @@ def _unpacked(one: Input, folder: Path) -> list[Path]:
             return _native.peek(capture)[1] or 0
         return 0
 
-    return sorted(captures, key=first_ns) if len(captures) > 1 else captures
+    return (sorted(captures, key=first_ns) if len(captures) > 1 else captures), rest
 
 
 @contextlib.contextmanager
