@@ -323,8 +323,8 @@ def _raise(problem: Exception) -> Any:
 
 
 def test_tars_give_their_captures_in_time_order(memory: Any, tmp_path: Path) -> None:
-    """A tar of capture.sh, here or remote, is read as the files in it, in time order, though a ring wrapped; and what it
-    says of the host is taken along."""
+    """A tar of capture.sh, here or remote, is read as the files in it, in time order, though a ring wrapped; what it
+    says of the host comes along."""
     facts = tmp_path / "facts.txt"
     facts.write_text("side: client\n")
     parts = rotated(tmp_path / "parts", at("client", talk(A, calls=90)), 3)

@@ -162,7 +162,7 @@ _COLUMNS = (
     _Column("of it\nqueue", "d", lambda one: _dash(one.queue_ms), 6),
     _Column("inferred\n+/-", "r", error),
     _Column("excess\ns", "r", lambda one: "-" if one.excess is None else _excess_s(one.excess.total_s)),
-    _Column("p99\nms", "d", lambda one: _dash(one.client_ms and one.client_ms.p99), 3),
+    _Column("p99\nms", "d", lambda one: _dash(one.client_ms.p99 if one.client_ms else None), 3),
     _Column("lost", "r", lost, 2),
     _Column("clock\n+/-", "r", lambda one: clock_error(one.clock), 1),
     _Column("slots", "r", slots_of, 5),
