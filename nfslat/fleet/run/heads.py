@@ -21,6 +21,7 @@ from nfslat.errors import InputError, NfslatError, NoPacketsError
 from nfslat.fleet.run import fetch, tails
 from nfslat.fleet.run.capture import CaptureFacts, facts_of
 from nfslat.fleet.run.inputs import Input
+from nfslat.kernels.compiled import native as _native
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NFS
 from nfslat.model.tables import I64, Ops
@@ -105,22 +106,22 @@ def _look(one: Input, folder: Path, size_bytes: int) -> Head:
         return Head(one, is_whole=is_whole)  # a rotated file that was just begun
     except NfslatError as problem:
         raise InputError(problem.beside(str(path)), about=one.name) from problem
-    last_ns = decoded.last_ns if is_whole else _end_of(one, path, decoded)
+    last_ns = decoded.last_ns if is_whole else _end_of(one, path, decoded, folder)
     head = Head(one, _pairs(decoded), decoded.first_ns, last_ns, is_whole, _samples(decoded.ops))
     if not is_whole or decoded.cut_short:
         return head
     return dataclasses.replace(head, facts=facts_of(source, decoded, len(decoded.ops), [one]))
 
 
-def _end_of(one: Input, path: Path, decoded: Decoded) -> int:
+def _end_of(one: Input, path: Path, decoded: Decoded, folder: Path) -> int:
     with path.open("rb") as stream:
         first = stream.read(tails.TAIL_BYTES)
-    found = None
-    with contextlib.suppress(InputError):
+    with contextlib.suppress(InputError, OSError, ValueError, _native.NotACapture):
         for size in (tails.SHORT_BYTES, tails.TAIL_BYTES) if tails.can_tell(first) else ():
-            if found is None:
-                found = tails.last_ns(first, fetch.tail(one, size))
-    return max(decoded.last_ns, found or 0)
+            if (last := tails.last_packet(first, fetch.tail(one, size))) is not None:
+                (folder / "last").write_bytes(last)
+                return max(decoded.last_ns, _native.peek(folder / "last")[1] or 0)
+    return decoded.last_ns
 
 
 def _pairs(decoded: Decoded) -> tuple[Pair, ...]:
