@@ -30,6 +30,7 @@ from nfslat.errors import InputError, NfslatError
 from nfslat.export.output import private_folder
 from nfslat.fleet.run.inputs import Input
 from nfslat.fleet.run.remote import file_system, is_url, one_line
+from nfslat.model.record import Record
 
 T = TypeVar("T")
 _FORM = "nfslat.finished/1"
@@ -202,12 +203,20 @@ def _write_away(place: str, content: bytes) -> None:
         raise OSError(f"{place}: {one_line(problem)}") from problem
 
 
+def _record(kind: Any, fields: dict[str, Any]) -> Record:
+    if not (isinstance(kind, type) and issubclass(kind, Record)):
+        raise pickle.UnpicklingError(f"{kind!r} is no record")
+    return kind(**fields)
+
+
 class _Unpickler(pickle.Unpickler):
     """Makes tables of ours, and arrays: nothing that does more than to hold values."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module.startswith("numpy") and ("numpy", name) in _NUMPY:
             return super().find_class(module, name)
+        if (module, name) == ("msgspec._utils", "rebuild"):  # of records whose fields have to be named
+            return _record
         if module.startswith(_OURS) and module in sys.modules:
             held = getattr(sys.modules[module], name, None)
             if isinstance(held, type) and (dataclasses.is_dataclass(held) or hasattr(held, "_fields")):
