@@ -264,6 +264,16 @@ def client_ends(ops: Ops) -> list[tuple[str, int]]:
     return out
 
 
+def nfs_ways(ops: Ops) -> dict[tuple[int, int], tuple[str, str]]:
+    """(connection, direction of calls) -> addresses of client and server, where NFS is called."""
+    c = ops.classes
+    return {
+        (conn, way): (ops.connections[conn].source(way)[0], ops.connections[conn].destination(way)[0])
+        for conn, way, kind in zip(c.conn.tolist(), c.direction.tolist(), c.kind.tolist(), strict=True)
+        if ops.kinds[kind].program == NFS
+    }
+
+
 def make_filters(
     op: Iterable[str] = (),
     client_addr: Iterable[str] = (),

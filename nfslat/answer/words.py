@@ -28,6 +28,12 @@ def ms(value_ms: float, at_most: int = 4) -> str:
     return _fixed(_units(value_ms, places), places)
 
 
+def some_of(names: Sequence[str], most: int = 3) -> str:
+    """Names in a line, of many the first ones: ``a, b, c and 1,200 more``."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most:,} more" if len(names) > most else shown
+
+
 def with_places(value_ms: float, whole_ms: float) -> str:
     """A duration with as many decimals as the whole that it is part of."""
     places = decimals(whole_ms)

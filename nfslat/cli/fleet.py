@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nfslat.cli.messages import say
 from nfslat.cli.outputs import Result, Run
@@ -100,12 +100,11 @@ def _check(options: argparse.Namespace) -> None:
 def _fleet(options: argparse.Namespace, command: str) -> Fleet:
     from nfslat.fleet.run.finished import RunFolder
     from nfslat.fleet.run.inputs import expand, merged
-    from nfslat.fleet.run.manifest import read
-    from nfslat.fleet.run.run import Asked
+    from nfslat.fleet.run.manifest import Manifest, read
     from nfslat.fleet.run.run import Run as RunOfFleet
 
-    manifest = None if options.manifest is None else read(options.manifest)
-    given = merged(expand(options.captures), *([manifest.given] if manifest is not None else []))
+    manifest = Manifest("") if options.manifest is None else read(options.manifest)
+    given = merged(expand(options.captures), manifest.given)
     if not given.files:
         raise InputError("; ".join(f"{one.name}: {one.why}" for one in given.problems) or "no captures are named")
     folder = None if options.out is None else RunFolder(_out(options.out))
@@ -119,9 +118,8 @@ def _fleet(options: argparse.Namespace, command: str) -> Fleet:
         if folder is not None:
             folder.check()
         points = dataclasses.replace(points, unused=(*given.problems, *points.unused))
-        asked = Asked(command=command, **_of_manifest(manifest, points))
         step = stack.enter_context(_progress(len(points.clients), quiet=options.quiet))
-        return RunOfFleet(workers, folder, points, asked, step).fleet()
+        return RunOfFleet(workers, folder, points, manifest, command, step).fleet()
 
 
 @contextlib.contextmanager
@@ -146,7 +144,7 @@ def _workers(options: argparse.Namespace, given: Given) -> Iterator[Workers]:
         yield cluster
 
 
-def _points(options: argparse.Namespace, given: Given, manifest: Manifest | None, workers: Workers) -> Points:
+def _points(options: argparse.Namespace, given: Given, manifest: Manifest, workers: Workers) -> Points:
     """Whose the files are. Many are looked at by the workers; what a worker was lost over is not looked at."""
     from nfslat.fleet.run.heads import Head, look
     from nfslat.fleet.run.points import assign, find_points
@@ -158,19 +156,6 @@ def _points(options: argparse.Namespace, given: Given, manifest: Manifest | None
     for number, done in workers.each(look, files):
         heads[number] = done.value or Head(files[number], problem=done.why_not)
     return assign(heads, manifest)
-
-
-def _of_manifest(manifest: Manifest | None, points: Points) -> dict[str, Any]:
-    """Fields of ``Asked``."""
-    if manifest is None:
-        return {}
-    named = [(point, manifest.client(point.name)) for point in points.clients]
-    return {
-        "application_ms": {point.name: one.application_ms for point, one in named if one and one.application_ms},
-        "sessions": {point.name: one.sessions for point, one in named if one and one.sessions},
-        "groups": {point.name: manifest.labels(point.name, point.addresses) for point, _ in named},
-        "threads": manifest.server.threads,
-    }
 
 
 def _out(name: str) -> str:

@@ -4,22 +4,40 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from nfslat.answer.words import ms
 from nfslat.fleet.charts_clients import bars_chart, rows_axis, scatter_chart
-from nfslat.fleet.charts_time import Times, as_it_is, by_name, parts, server_lanes, time_axis, times_of
 from nfslat.fleet.model import Client, Fleet
-from nfslat.fleet.sections.words import compared, mean_over
-from nfslat.report.charts.chart import Chart
+from nfslat.fleet.sections.words import compared, moment, threads
+from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.legend import Entry, box, legend
-from nfslat.report.charts.style import STRONG, lane, lanes, tips, words
+from nfslat.report.charts.style import (
+    COLOUR,
+    PLAIN,
+    STRONG,
+    Lane,
+    as_it_is,
+    by_name,
+    channel,
+    lane,
+    lanes,
+    rule,
+    tips,
+    words,
+)
 from nfslat.report.text_layout import count, visible
 
 _MOST = 100  # clients in the heat map
 _HEAD_PX, _KEY_PX = 24, 40
 _PALEST = 0.12
 _HUES = {"network": "network", "server": "in the server"}
+_LANE_PX, _GAP_PX = 64, 16
+_FAR = 3  # a number of threads so many times above what is in flight would flatten the lane
+_MOST_TICKS = 8
+_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
 
 
 def charts(fleet: Fleet) -> list[Chart]:
@@ -30,17 +48,16 @@ def charts(fleet: Fleet) -> list[Chart]:
 def heat_chart(fleet: Fleet) -> list[Chart]:
     """Clients by time: by how much, and where, their ops take longer than those of the typical client."""
     ranked = [(rank, one) for rank, one in enumerate(compared(fleet.clients), 1) if one.windows][:_MOST]
-    bins = max((len(one.windows) for _, one in ranked), default=0)
-    times = times_of(fleet, bins)
-    cells, top = _cells(ranked, times)
+    times = times_of(fleet)
+    cells, top = _cells(ranked)
     if not cells:
         return []
-    length = fleet.window_s * times.per
-    x = time_axis(times)
+    length = fleet.window_s
+    x = _time_axis(times)
     row_px = 16 if len(ranked) <= 40 else 10
     labels = rows_axis(ranked, 11 if row_px > 12 else 9)
     left = 4 - int(labels["minExtent"])
-    found, px = server_lanes(fleet, times, x, left)
+    found, px = _server_lanes(fleet, times, x, left)
     # From the top down: the first is the one that suffers most.
     drawn = lane(px + _HEAD_PX + _KEY_PX, row_px * len(ranked), "clients", [len(ranked), 0], labels)
     drawn.y["axis"]["title"] = None
@@ -119,7 +136,7 @@ def _key(top_ms: float) -> list[Entry]:
 # ---- cells ----
 
 
-def _cells(ranked: list[tuple[int, Client]], times: Times) -> tuple[list[dict[str, Any]], float]:
+def _cells(ranked: list[tuple[int, Client]]) -> tuple[list[dict[str, Any]], float]:
     """The cells of the map, and the excess (ms) from which on they are as strong as they get."""
     found = sorted(
         one.excess_ms
@@ -131,17 +148,146 @@ def _cells(ranked: list[tuple[int, Client]], times: Times) -> tuple[list[dict[st
     top = found[int(0.98 * (len(found) - 1))] if found else 1.0
     cells: list[dict[str, Any]] = []
     for row, (_, client) in enumerate(ranked):
-        for at, part in enumerate(parts(client.windows, times)):
-            ops, srt = sum(one.ops for one in part), mean_over(part, "client_ms")
-            if not ops or srt is None or at >= len(times.spans):
+        for at, one in enumerate(client.windows):
+            if not one.ops or one.client_ms is None:
                 continue
-            excess, net, inside = (mean_over(part, f"{name}_ms") for name in ("excess", "network", "server"))
+            excess = one.excess_ms
             strength = math.sqrt(min(excess / top, 1.0)) if excess is not None and excess > 0 else 0.0
-            beyond = [mean_over(part, f"{name}_excess_ms") or 0.0 for name in _HUES]
+            beyond = [getattr(one, f"{name}_excess_ms") or 0.0 for name in _HUES]
             more = max(zip(beyond, _HUES, strict=True))[1]
-            figures = {"excess": excess, "srt": srt, "net": net, "server": inside, "queue": mean_over(part, "queue_ms")}
+            figures = {
+                "excess": excess,
+                "srt": one.client_ms,
+                "net": one.network_ms,
+                "server": one.server_ms,
+                "queue": one.queue_ms,
+            }
             cells.append(
-                {"row": row, "bin": at, "ops": ops, "more": more if strength else "none", "s": round(strength, 2)}
+                {"row": row, "bin": at, "ops": one.ops, "more": more if strength else "none", "s": round(strength, 2)}
                 | {name: None if value is None else float(f"{value:.4g}") for name, value in figures.items()}
             )
     return cells, top
+
+
+# ---- time ----
+
+
+@dataclass(frozen=True)
+class Times:
+    """The windows in seconds from the begin of the first one, and that begin where it is known."""
+
+    begin: datetime | None
+    spans: list[tuple[float, float]]
+
+    @property
+    def end(self) -> float:
+        """Of the last window."""
+        return max((stop for _, stop in self.spans), default=1.0)
+
+    def said(self, seconds: float) -> str:
+        """Time of day, so many seconds after the begin."""
+        if self.begin is None:
+            return f"{seconds:g} s"
+        return moment((self.begin + timedelta(seconds=seconds)).isoformat(), self.begin.isoformat())
+
+
+def times_of(fleet: Fleet) -> Times:
+    """The windows of the server, or where it has none of the clients; the last one may be longer."""
+    windows = [] if fleet.server is None else fleet.server.windows
+    number = max([len(windows), *(len(one.windows) for one in fleet.clients)])
+    length = fleet.window_s or 1.0
+    spans = [(at * length, (at + 1) * length) for at in range(number)]
+    begin = _instant(windows[0].begin if windows else fleet.captures.begin)
+    end = _instant(windows[-1].end) if len(windows) == number > 0 else None
+    if begin is not None and end is not None and (last := (end - begin).total_seconds()) > spans[-1][0]:
+        spans[-1] = spans[-1][0], last
+    return Times(begin, spans)
+
+
+def _instant(at: str | None) -> datetime | None:
+    """A moment with its zone; None for what is none."""
+    try:
+        found = None if at is None else datetime.fromisoformat(at)
+    except ValueError:
+        return None
+    return None if found is None or found.tzinfo is None else found
+
+
+def _time_axis(times: Times) -> Spec:
+    """The x channel: seconds since the begin, labelled with the time of day at whole steps of the clock."""
+    end, begin = times.end, times.begin
+    into_day = 0.0
+    if begin is not None:
+        into_day = (begin - begin.replace(hour=0, minute=0, second=0, microsecond=0)).total_seconds()
+    step = next((float(one) for one in _STEPS_S if end / one <= _MOST_TICKS), end / _MOST_TICKS)
+    ticks = [one * step - into_day for one in range(int(into_day // step), int((into_day + end) // step) + 1)]
+    ticks = [one for one in ticks if 0 <= one <= end]
+    said = [times.said(tick) for tick in ticks]
+    if begin is not None and all(one.endswith(":00") for one in said):
+        said = [one.removesuffix(":00") for one in said]
+    labels = json.dumps(said)
+    title = "time" if begin is None else f"time, server's clock, {begin.date().isoformat()}"
+    return channel(
+        "time",
+        scale={"domain": [0.0, end], "nice": False, "zero": False},
+        axis={
+            "title": title,
+            "values": ticks,
+            # Of the tick next to it: a number that comes back from Vega need not be the same to the last bit.
+            "labelExpr": f"{labels}[round((datum.value - {ticks[0] if ticks else 0.0!r}) / {step!r})]",
+            "grid": False,
+            "labelSeparation": 16,
+            "titleLimit": 500,
+        },
+    )
+
+
+def _server_lanes(fleet: Fleet, times: Times, x: Spec, left: int) -> tuple[list[Lane], int]:
+    """What calls wait for a thread and how many ops are in flight, by window; and the pixel where the next lane begins.
+
+    `left`: pixels from the axis, where headings begin.
+    """
+    server = fleet.server
+    if server is None or not server.windows:
+        return [], 0
+    found, px = [], 0
+    for name, title, axis in (
+        ("queue_ms", "Server: mean wait for a thread, ms", "ms"),
+        ("in_flight_mean", "Server: mean of ops in flight", "ops"),
+    ):
+        values: list[dict[str, Any]] = [
+            {"from": begin, "to": end, "at": times.said(begin), name: float(f"{value:.5g}"), "base": 0, "ops": one.ops}
+            for (begin, end), one in zip(times.spans, server.windows, strict=False)
+            if (value := getattr(one, name)) is not None
+        ]
+        if not values:
+            continue
+        most = max(one[name] for one in values)
+        limit = server.inflight.threads_estimate if name == "in_flight_mean" else None
+        shown = limit is not None and limit <= _FAR * most
+        top = max([most, *([limit] if shown and limit is not None else [])])
+        drawn = lane(px + _HEAD_PX, _LANE_PX, axis, [0, top * 1.05 or 1.0], {"format": PLAIN, "tickCount": 3})
+        text = title if limit is None else f"Server: ops in flight; line: {threads(limit, None)}"
+        drawn.marks += [
+            words(text, {"value": left}, {"value": px + 14}, style="heading"),
+            {
+                "description": title,
+                "data": {"values": values},
+                "mark": {"type": "rect", "fill": COLOUR["server"], "aria": False},
+                "encoding": {
+                    "x": {**x, "field": "from"},
+                    "x2": {"field": "to"},
+                    "y": drawn.at(name),
+                    "y2": {"field": "base"},
+                    "tooltip": tips(("at", "from"), (name, title, ",.4~r"), ("ops", "calls (count)", ",")),
+                },
+            },
+        ]
+        if shown:
+            line = {"y": {**drawn.y, "datum": limit}}
+            drawn.marks.append(rule(line, style="inked", strokeWidth=1.5, strokeDash=[8, 4]))
+        elif limit is not None:
+            drawn.marks.append(words("above this axis", {"value": 4}, {"value": px + _HEAD_PX + 10}, fontSize=11))
+        found.append(drawn)
+        px = drawn.bottom + _GAP_PX
+    return found, px

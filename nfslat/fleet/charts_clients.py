@@ -8,7 +8,6 @@ import statistics
 from typing import Any
 
 from nfslat.answer.words import ms
-from nfslat.fleet.charts_time import as_it_is, by_name
 from nfslat.fleet.model import Client, Fleet
 from nfslat.fleet.sections.words import common_prefix, compared, mean_ms
 from nfslat.report.charts.chart import Chart, Spec
@@ -16,7 +15,9 @@ from nfslat.report.charts.legend import box, height, legend
 from nfslat.report.charts.style import (
     COLOUR,
     PLAIN,
+    as_it_is,
     beside,
+    by_name,
     channel,
     lane,
     lanes,

@@ -12,8 +12,8 @@ from nfslat.answer.words import adding_up
 from nfslat.findings.catalogue import CODES, row
 from nfslat.fleet.charts import charts
 from nfslat.fleet.model import Client, Fleet, OpRow, Pattern
-from nfslat.fleet.sections.patterns import SCOPES, how_much, how_sure, no_pattern, sentence, who
 from nfslat.fleet.sections.words import (
+    SCOPES,
     STATES,
     blamed,
     cause_of,
@@ -21,15 +21,20 @@ from nfslat.fleet.sections.words import (
     compared,
     definitions,
     facts_line,
+    how_much,
+    how_sure,
     inferred_line,
     layer_of,
     lost,
+    no_pattern,
     phase_line,
     problem_line,
     run_lines,
+    sentence,
     server_line,
     slots_of,
     span,
+    who,
 )
 from nfslat.report.html.page import filled
 from nfslat.report.html.tiles import Tile

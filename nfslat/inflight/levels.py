@@ -85,6 +85,13 @@ def levels_of(events: Events) -> Levels:
     return Levels(*time_and_ends(events))
 
 
+def levels_within(events: Events, begin: int, end: int) -> Levels:
+    """The same of what of them is in flight from `begin` until `end`, by their clock."""
+    first, last = np.searchsorted(events.ends, begin, side="right"), np.searchsorted(events.starts, end)
+    starts, ends = np.maximum(events.starts[first:last], begin), np.minimum(events.ends[first:last], end)
+    return levels_of(Events(starts, ends))
+
+
 def knee(events: Events, found: Levels) -> int | None:
     """The smallest level from which throughput grows by no more than 5 %: what is added only waits longer.
 

@@ -15,26 +15,28 @@ from hypothesis import strategies as st
 from wire import Seen, write_pcap
 
 from nfslat.decode.merge import merge
-from nfslat.fleet.run.callers import Conversation, callers_of
 from nfslat.fleet.run.capture import decode_by_hosts
 from nfslat.fleet.run.client import Request, compare_client
 from nfslat.fleet.run.finished import report_names
 from nfslat.fleet.run.inputs import expand
 from nfslat.fleet.run.points import Point
-from nfslat.fleet.run.server import ServerCapture
+from nfslat.fleet.run.server import Callers, ServerCapture, callers_of
 
 A, B = "10.0.0.3", "10.0.0.4"
 
 
-def pair(hosts: Sequence[str], callers: Sequence[str]) -> Conversation:
-    """Two hosts, and which of them call."""
-    return Conversation(tuple(hosts), tuple(callers))
+Pair = tuple[list[str], set[str]]  # two hosts, and which of them call
+
+
+def found_in(pairs: list[Pair], *servers: str) -> Callers:
+    """Who calls the server with these addresses."""
+    return callers_of(pairs, frozenset(servers))
 
 
 def test_a_client_has_all_that_its_addresses_show() -> None:
     """Each pair once, in order, those without a call of NFS, too."""
-    pairs = [pair([A, SERVER], [A]), pair([B, SERVER], [B]), pair([A, "10.0.0.9"], []), pair([A, B], [A, B])]
-    found = callers_of(pairs, [SERVER, "10.0.0.9"])
+    pairs = [([A, SERVER], {A}), ([B, SERVER], {B}), ([A, "10.0.0.9"], set()), ([A, B], {A, B})]
+    found = found_in(pairs, SERVER, "10.0.0.9")
     assert found.names == (A, B)
     assert (found.rows([A]), found.rows([B]), found.rows([B, A]), found.rows(["10.0.0.7"])) == (
         [0, 2, 3], [1, 3], [0, 1, 2, 3], [],
@@ -43,11 +45,11 @@ def test_a_client_has_all_that_its_addresses_show() -> None:
 
 def test_a_server_is_a_client_only_of_itself() -> None:
     """What it calls elsewhere makes it none, and what it calls at home is not what others call there."""
-    others = [pair([A, SERVER], [A]), pair([B, SERVER], [B])]
-    assert callers_of([*others, pair([SERVER, "10.0.0.99"], [SERVER])], [SERVER]).names == (A, B)
-    found = callers_of([*others, pair([SERVER], [SERVER])], [SERVER])
+    others = [([A, SERVER], {A}), ([B, SERVER], {B})]
+    assert found_in([*others, ([SERVER, "10.0.0.99"], {SERVER})], SERVER).names == (A, B)
+    found = found_in([*others, ([SERVER], {SERVER})], SERVER)
     assert (found.names, found.rows([SERVER])) == ((SERVER, A, B) if SERVER < A else (A, B, SERVER), [2])
-    found = callers_of([*others, pair(["10.0.0.1", SERVER], ["10.0.0.1"])], [SERVER, "10.0.0.1"])
+    found = found_in([*others, (["10.0.0.1", SERVER], {"10.0.0.1"})], SERVER, "10.0.0.1")
     assert found.rows(["10.0.0.1"]) == [2]
 
 

@@ -31,11 +31,11 @@ from verdicts import blames
 
 from nfslat.answer.model import NextStep, ServerInFlight
 from nfslat.findings.catalogue import row
+from nfslat.fleet.compare.attributes import Top
 from nfslat.fleet.compare.cells import OpClass
 from nfslat.fleet.compare.compare import Compared, compare
 from nfslat.fleet.compare.groups import fisher
 from nfslat.fleet.compare.summary import ClientSummary, counted
-from nfslat.fleet.compare.tops import Top
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.model import Pattern, Phase, Server
 from nfslat.model.units import iso
@@ -315,10 +315,7 @@ def test_a_slow_path_for_everybody() -> None:
 
     def tops() -> tuple[Top, ...]:
         means = {"/srv/a": 4.0, "/srv/b": 4.0, "/srv/slow": 11.0}
-        return tuple(
-            Top(name, "READ", 200, int(200 * (mean + 1) * MS), int(rng.gamma(200, mean) * MS))
-            for name, mean in means.items()
-        )
+        return tuple(Top(name, "READ", 200, int(rng.gamma(200, mean) * MS)) for name, mean in means.items())
 
     fleet = [replace(one, tops=tops()) for one in summaries(plain(30))]
     (found,) = compare(fleet, None, WINDOWS).patterns

@@ -27,7 +27,7 @@ from wire import write_pcap
 from nfslat import _native
 from nfslat.errors import InputError, NfslatError, UsageError
 from nfslat.fleet.run import fetch, inputs, manifest, remote
-from nfslat.fleet.run.fetch import head, readable
+from nfslat.fleet.run.fetch import head, readable, unpacked
 from nfslat.fleet.run.inputs import expand, merged
 from nfslat.fleet.run.points import find_points
 
@@ -323,20 +323,24 @@ def _raise(problem: Exception) -> Any:
 
 
 def test_tars_give_their_captures_in_time_order(memory: Any, tmp_path: Path) -> None:
-    """A tar of capture.sh, here or remote, is read as the files in it, in time order, though a ring wrapped."""
+    """A tar of capture.sh, here or remote, is read as the files in it, in time order, though a ring wrapped; what it
+    says of the host comes along."""
+    facts = tmp_path / "facts.txt"
+    facts.write_text("side: client\n")
     parts = rotated(tmp_path / "parts", at("client", talk(A, calls=90)), 3)
     tar = io.BytesIO()
     with tarfile.open(fileobj=tar, mode="w:gz") as out:
         for number, part in zip((1, 2, 0), parts, strict=True):
             out.add(part, f"./capture.pcap{number}")
+        out.add(facts, "./facts.txt")
     (tmp_path / "a.tar.gz").write_bytes(tar.getvalue())
     memory.pipe("/a.tar.gz", tar.getvalue())
     for one in expand([str(tmp_path / "a.tar.gz"), "memory://a.tar.gz"]).files:
         assert one.is_tar
-        with readable([one], tmp_path) as paths:
-            assert [path.read_bytes() for path in paths] == [part.read_bytes() for part in parts]
+        paths, rest = unpacked(one, tmp_path)
+        assert [path.read_bytes() for path in paths] == [part.read_bytes() for part in parts]
+        assert rest.side == "client"
         assert head(one, tmp_path).read_bytes() == parts[0].read_bytes()
-        assert not any(path.exists() for path in paths)
 
 
 def test_the_head_is_the_beginning(memory: Any, tmp_path: Path) -> None:
@@ -388,6 +392,7 @@ r8 = "10.0.0.12"
     assert found.labels("other", ["10.0.0.12"]) == {"rack": "r8"}
     assert found.labels("other", ["10.0.0.13", "fd00::2"]) == {"rack": "r7"}
     assert found.labels("other", ["10.1.0.13"]) == {}
+    assert found.asked("10.0.0.12", ["10.0.0.12"])["groups"] == {"rack": "r8"}  # of a client that it does not name, too
     assert found.client_at("fd00::1") == db01
     assert pickle.loads(pickle.dumps(found)) == found  # noqa: S301  (our own)
 

@@ -27,7 +27,6 @@ pytest.importorskip("vl_convert", reason="vl-convert-python (the extra html) is 
 pytest.importorskip("jinja2", reason="jinja2 (the extra html) is not installed")
 
 from nfslat.fleet.charts import charts
-from nfslat.fleet.charts_time import MOST, times_of
 from nfslat.fleet.page import render
 from nfslat.report.html import page as report_page
 
@@ -272,19 +271,6 @@ def test_a_cell_has_the_colour_of_its_own_excess() -> None:
         changed = dataclasses.replace(fleet, clients=[client, *fleet.clients[1:]])
         cells = {(cell["row"], cell["bin"]): cell for cell in _cells(charts(changed)[0].spec)}
         assert cells[0, 0]["more"] == more
-
-
-def test_many_windows_are_put_together() -> None:
-    """A day in stretches of 10 s is no more than 120 columns; ops are summed and means are over all ops."""
-    fleet = story(3)
-    assert fleet.server is not None
-    clients = [dataclasses.replace(one, windows=one.windows * 5) for one in fleet.clients]
-    fleet = dataclasses.replace(fleet, clients=clients, server=None)
-    times = times_of(fleet, 300)
-    assert (times.per, len(times.spans), times.end) == (3, 100, 3000.0)
-    cells = _cells(charts(fleet)[0].spec)
-    assert max(cell["bin"] for cell in cells) < MOST
-    assert sum(cell["ops"] for cell in cells) == sum(window.ops for one in clients for window in one.windows)
 
 
 def test_without_its_libraries_the_fleets_page_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

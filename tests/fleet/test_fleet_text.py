@@ -17,8 +17,17 @@ from nfslat.cli import main as cli
 from nfslat.fleet.model import Client, Fleet
 from nfslat.fleet.sections.all import markdown, render
 from nfslat.fleet.sections.clients import arrange
-from nfslat.fleet.sections.patterns import how_sure, sentence, who
-from nfslat.fleet.sections.words import common_prefix, few_digits, moment, run_lines, server_line, span
+from nfslat.fleet.sections.words import (
+    common_prefix,
+    few_digits,
+    how_sure,
+    moment,
+    run_lines,
+    sentence,
+    server_line,
+    span,
+    who,
+)
 from nfslat.report.text_layout import plain
 
 _MAKERS: dict[str, Callable[[], Fleet]] = {

@@ -27,6 +27,7 @@ from nfslat.inflight.all_clients import ServerWide, taken
 from nfslat.inflight.analysis import OneSide, in_flight
 from nfslat.inflight.levels import levels
 from nfslat.inflight.server import ServerLoad, server_load
+from nfslat.kernels.levels import Events
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Connection, Loose, Ops, State
@@ -413,7 +414,7 @@ def test_what_flies_in_windows_sums_to_what_flies(times: list[tuple[int, int]], 
     starts = np.array([start for start, _ in times], dtype=np.int64)
     ends = np.array([start + length for start, length in times], dtype=np.int64)
     windows = Windows(0, step, count)
-    found = flying(np.sort(starts), np.sort(ends), windows)
+    found = flying(Events(np.sort(starts), np.sort(ends)), windows)
     area, busy, most = (np.zeros(count, dtype=np.int64) for _ in range(3))
     for now in range(-20, 181):
         at = min(max(now // step, 0), count - 1)
@@ -421,13 +422,13 @@ def test_what_flies_in_windows_sums_to_what_flies(times: list[tuple[int, int]], 
         area[at] += level
         busy[at] += level > 0
         most[at] = max(most[at], level)
-    assert found.area_ns.tolist() == area.tolist()
-    assert found.busy_ns.tolist() == busy.tolist()
-    assert found.most.tolist() == most.tolist()
+    assert [one.area_ns for one in found] == area.tolist()
+    assert [one.busy_ns for one in found] == busy.tolist()
+    assert [one.max for one in found] == most.tolist()
     whole = levels(starts, ends)
-    assert found.area_ns.sum() == whole.area_ns
-    assert found.busy_ns.sum() == whole.busy_ns
-    assert found.most.max(initial=0) == whole.max
+    assert sum(one.area_ns for one in found) == whole.area_ns
+    assert sum(one.busy_ns for one in found) == whole.busy_ns
+    assert max(one.max for one in found) == whole.max
 
 
 def test_windows_of_a_report_sum_to_the_whole(doubled: Capture) -> None:

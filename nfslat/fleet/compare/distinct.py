@@ -37,12 +37,12 @@ class Odd:
     name: str
     kind: str  # one of `KINDS`
     ms: float | None  # longer; None: packets do not show it
-    own_ms: float | None
-    typical_ms: float | None
     cause: str | None
     confidence: str
-    windows: tuple[int, int] | None
     why: str  # one line
+    own_ms: float | None = None
+    typical_ms: float | None = None
+    windows: tuple[int, int] | None = None
 
     @property
     def layer(self) -> str:
@@ -63,13 +63,11 @@ def odd_clients(clients: Sequence[ClientSummary], found: Sequence[Sequence[Stand
         slots = _slots(client, others, slow=bool(own))
         if slots is not None:
             confidence = "high" if slots.confidence == "certain" else "medium"
-            out.append(
-                Odd(row, client.name, CLIENT, above, None, None, slots.code, confidence, None, _keeps(client, slots))
-            )
+            out.append(Odd(row, client.name, CLIENT, above, slots.code, confidence, _keeps(client, slots)))
         elif above is not None:
             cause = next((one.code for one in client.findings if one.layer == CLIENT), None)
             why = f"its requests take {ms(above)} ms above the wire, on average"
-            out.append(Odd(row, client.name, CLIENT, above, None, None, cause, "medium", None, why))
+            out.append(Odd(row, client.name, CLIENT, above, cause, "medium", why))
     return out
 
 
@@ -86,21 +84,20 @@ def above_ms(client: ClientSummary) -> float | None:
 
 
 def _of_standing(client: ClientSummary, one: Standing, usual: dict[str, float], usually_again: float) -> Odd:
-    kind = LAYERS[one.layer]
+    kind, steady = one.layer, one.steady
     cause = _cause(client, kind, usual)
     why = f"{ms(one.ms)} ms longer {WHERE[kind]} ({ms(one.own_ms)}, where {ms(one.typical_ms)} ms are usual"
     why += f"; {cause})" if cause is not None else ")"
-    if one.worse is not None:
-        why += f", in {round(one.worse * one.cells)} of {one.cells} stretches of time"
+    if steady.worse is not None:
+        why += f", in {round(steady.worse * steady.cells)} of {steady.cells} stretches of time"
     error_ms = client.error_ms(kind)
     if error_ms:
         why += f"; inferred, to +/- {ms(error_ms)} ms"
     again = client.sent_again_share or 0.0
     if kind == "network" and again >= max(_WORTH_SAYING, _TIMES_OTHERS * usually_again):
         why += f"; {percent(again)} of its TCP bytes are retransmitted"
-    return Odd(
-        one.client, client.name, kind, one.ms, one.own_ms, one.typical_ms, cause, one.confidence, one.windows, why
-    )
+    sure = steady.confidence
+    return Odd(one.client, client.name, kind, one.ms, cause, sure, why, one.own_ms, one.typical_ms, steady.windows)
 
 
 def _usual_shares(clients: Sequence[ClientSummary]) -> dict[str, float]:

@@ -37,6 +37,7 @@ from nfslat.fleet.compare.steady import (
     LEAST_CELL,
     LEAST_MS,
     Steadiness,
+    Steady,
     cells_in,
     dense,
     limit,
@@ -59,14 +60,11 @@ class Standing:
     """How a client stands out in a layer."""
 
     client: int
-    layer: int
+    layer: str  # one of `LAYERS`
     ms: float  # longer, on average
     own_ms: float  # mean of the layer
     typical_ms: float  # that such ops take at the typical client at the same time
-    worse: float | None  # share of its cells that show it; None: too few to say
-    cells: int
-    confidence: str
-    windows: tuple[int, int] | None  # first and last, where it is not all the time
+    steady: Steady
 
 
 def standings(grid: Grid) -> list[list[Standing]]:
@@ -103,39 +101,25 @@ def standings(grid: Grid) -> list[list[Standing]]:
             continue
         steadiness = Steadiness(cells, layer, clients, grid.block_of)
         for client in np.flatnonzero(far).tolist():
-            steady = None
+            steady = Steady(None, 0, "medium", None)
             if steadiness.cells_of(client) >= FEW_CELLS:
-                steady = steadiness.of(client)
-                if steady is None:
-                    continue
+                found = steadiness.of(client)
                 few_ops = steadiness.median_ns(client) < _BULK * more_ns[client]
-                if few_ops and steady.windows is None:
+                if found is None or (few_ops and found.windows is None):
                     continue
+                steady = found
             elif medians[client, layer] <= (middle := dense(medians[able, layer]))[0] + limit(able.sum()) * middle[1]:
                 continue
+            if unsure_ms[client] and steady.confidence == "high":
+                steady = steady._replace(confidence="medium")
             own_ms = to_ms(float((typical + of_all)[client, layer] / total[client]))
-            out[client].append(
-                Standing(
-                    client=client,
-                    layer=layer,
-                    ms=to_ms(float(more_ns[client])),
-                    own_ms=own_ms,
-                    typical_ms=max(own_ms - to_ms(float(more_ns[client])), 0.0),
-                    worse=steady.worse if steady else None,
-                    cells=steady.cells if steady else 0,
-                    confidence=_no_surer(steady.confidence if steady else "medium", bool(unsure_ms[client])),
-                    windows=steady.windows if steady else None,
-                )
-            )
+            more_ms = to_ms(float(more_ns[client]))
+            out[client].append(Standing(client, LAYERS[layer], more_ms, own_ms, max(own_ms - more_ms, 0.0), steady))
     return [_worst_first(one) for one in out]
 
 
-def _no_surer(confidence: str, is_inferred: bool) -> str:
-    return "medium" if is_inferred and confidence == "high" else confidence
-
-
 def _worst_first(found: list[Standing]) -> list[Standing]:
-    found = sorted(found, key=lambda one: (-one.ms, one.layer))
+    found = sorted(found, key=lambda one: (-one.ms, LAYERS.index(one.layer)))
     return [one for one in found if one.ms >= _KNOCK_ON * found[0].ms]
 
 
@@ -167,7 +151,8 @@ def of_two(grid: Grid) -> list[list[Standing]]:
             if matters and worse >= _SURELY and more.mean() / varies >= _T_OF_TWO:
                 own = to_ms(float((expected + in_blocks)[one, :, layer].sum() / total[one]))
                 sure = "medium" if worse == 1 and len(more) >= _MANY_CELLS else "low"
-                out[one].append(Standing(one, layer, ms, own, own - ms, worse, len(more), sure, None))
+                steady = Steady(worse, len(more), sure, None)
+                out[one].append(Standing(one, LAYERS[layer], ms, own, own - ms, steady))
     return [_worst_first(one) for one in out]
 
 

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from nfslat.findings.words import ms, percent, times
-from nfslat.fleet.compare.distinct import CLIENT, KINDS, LAYER_OF, WHERE, Odd
+from nfslat.fleet.compare.distinct import CLIENT, KINDS, WHERE, Odd
 from nfslat.fleet.compare.excess import LAYERS
 from nfslat.fleet.compare.groups import Group, candidates, groups_of, together
 from nfslat.fleet.compare.summary import ClientSummary
@@ -62,7 +62,6 @@ def peculiar(odd: Sequence[Odd], fleet: Fleetwide) -> list[Pattern]:
 
 
 def _group(members: Sequence[Odd], fleet: Fleetwide, group: Group | None, outside: int) -> Pattern:
-    first = members[0]
     effects = [one.ms for one in members if one.ms is not None]
     effect = median(effects) if effects else None
     cause = _most_common([one.cause for one in members])
@@ -87,43 +86,37 @@ def _group(members: Sequence[Odd], fleet: Fleetwide, group: Group | None, outsid
     sure = _GRADES[round(median(_GRADES.index(one.confidence) for one in members))]
     if group is not None and not group.sure:
         sure = min(sure, "medium", key=_GRADES.index)
-    return _pattern(
-        "group", first, members, fleet, cause, effect, sure, text,
-        dimension=group.dimension if group else None,
-        value=group.value if group else None,
-        of=len(group.members) if group else len(members),
-        p_value=group.p_value if group else None,
-    )  # fmt: skip
+    return _pattern(members, fleet, group, cause, effect, sure, f"{text[0].upper()}{text[1:]}")
 
 
 def _single(one: Odd, fleet: Fleetwide) -> Pattern:
     text = f"{one.name} {one.why}" if one.kind == CLIENT and one.cause else f"{one.name}: {one.why}"
     text += _when_text([one], fleet)
-    return _pattern("one", one, [one], fleet, one.cause, one.ms, one.confidence, text, None, None, 1, None)
+    return _pattern([one], fleet, None, one.cause, one.ms, one.confidence, text)
 
 
 def _pattern(
-    scope: str, first: Odd, members: Sequence[Odd], fleet: Fleetwide, cause: str | None, effect: float | None,
-    confidence: str, text: str, dimension: str | None, value: str | None, of: int, p_value: float | None,
+    members: Sequence[Odd], fleet: Fleetwide, group: Group | None, cause: str | None, effect: float | None,
+    confidence: str, text: str,
 ) -> Pattern:  # fmt: skip
     excess_s = _excess_s(members, fleet)
     begin, end = _when(members, fleet)
     return Pattern(
-        scope=scope,
-        layer=LAYER_OF[first.kind],
+        scope="group" if len(members) > 1 else "one",
+        layer=members[0].layer,
         cause=cause,
-        dimension=dimension,
-        value=value,
+        dimension=group.dimension if group else None,
+        value=group.value if group else None,
         clients=sorted(one.name for one in members),
-        of=of,
+        of=len(group.members if group else members),
         begin=begin,
         end=end,
         effect_ms=effect,
         excess_s=excess_s,
         share=excess_s * 1e9 / fleet.total_ns if excess_s is not None and fleet.total_ns else None,
         confidence=confidence,
-        p_value=p_value,
-        text=f"{text[0].upper() if scope == 'group' else text[0]}{text[1:]}.",
+        p_value=group.p_value if group else None,
+        text=f"{text}.",
         evidence=_evidence(members, fleet),
         inferred=_inferred(members, fleet),
     )

@@ -52,7 +52,7 @@ class Cells:
 class Steady(NamedTuple):
     """How steadily a client is worse."""
 
-    worse: float  # share of its cells
+    worse: float | None  # share of its cells that show it; None: too few to say
     cells: int
     confidence: str
     windows: tuple[int, int] | None  # first and last, where it is not all the time

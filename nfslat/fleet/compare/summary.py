@@ -12,9 +12,8 @@ from nfslat.figures.pivots import sizes_of
 from nfslat.findings.catalogue import SLOTS
 from nfslat.findings.client import Slots
 from nfslat.findings.network import DELAY, Delay
-from nfslat.fleet.compare.attributes import attributes, servers_of
+from nfslat.fleet.compare.attributes import Top, attributes, tops_of
 from nfslat.fleet.compare.cells import Cells, OpClass, cells_of, columns_of
-from nfslat.fleet.compare.tops import Top, tops_of
 from nfslat.fleet.compare.windows import Windows
 from nfslat.fleet.model import CANNOT_TELL, Brief, Client
 from nfslat.inflight.all_clients import ServerWide
@@ -91,7 +90,7 @@ def summarize(
         addresses=list(addresses),
         state=BOTH if inferred is None else INFERRED,
         source="both" if inferred is None else "server" if inferred.side == "client" else "client",
-        groups={**attributes(addresses, kinds, c.kind, servers_of(c.client), tops, inflight), **groups},
+        groups={**attributes(addresses, c.client.ops, c.kind, tops, inflight), **groups},
         by_op=sums_of(kinds, c.kind, columns_of(c.client_srt_ns, c.server_srt_ns, queue_ns)),
         **_cells(
             kinds, c.kind, sizes_of(c), _column(c.server.ops.t1, server_rows), windows, c.client_srt_ns,
@@ -139,7 +138,7 @@ def summarize_server_only(
         addresses=list(addresses),
         state=SERVER_ONLY,
         source="server",
-        groups={**attributes(addresses, ops.kinds, kind, servers_of(side), (), None), **groups},
+        groups={**attributes(addresses, ops, kind, (), None), **groups},
         by_op=sums_of(ops.kinds, kind, columns_of(None, server_ns, queue_ns)),
         **_cells(ops.kinds, kind, sizes, at_ns, windows, None, server_ns, queue_ns),
         server_ms=Sketch.of(server_ns).summary() if len(rows) else None,

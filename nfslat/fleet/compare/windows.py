@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import pairwise
 
 import numpy as np
 
-from nfslat.model.tables import F64, I64
+from nfslat.inflight.levels import Levels, levels_within
+from nfslat.kernels.levels import Events
+from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_MS, NS_PER_S
 
 _MOST = 60  # windows
@@ -63,45 +65,9 @@ def digits_of(length_ns: int) -> int:
     return next((digits for digits, below in ((3, NS_PER_S // 10), (1, 10 * NS_PER_S)) if length_ns < below), 0)
 
 
-class Flying(NamedTuple):
-    """What was in flight in each window."""
-
-    area_ns: F64  # times in flight, of what of them is in the window
-    busy_ns: F64  # time with at least one in flight
-    most: I64  # at once
-
-
-def flying(starts: I64, ends: I64, windows: Windows) -> Flying:
-    """`starts` and `ends` of ops, each ascending; at one time ends come before starts."""
-    level = np.arange(len(starts)) - np.searchsorted(ends, starts, side="right")  # as each one comes
-    # Nothing is in flight from the end before it to a start.
-    alone = np.flatnonzero(level[1:] <= 0) + 1
-    bounds = windows.bounds(starts)
-    at_edge = bounds[:-1] - np.searchsorted(ends, windows.edges_ns[:-1], side="right")
-    most = np.maximum(at_edge, 0)
-    filled = np.flatnonzero(np.diff(bounds))
-    if len(filled):
-        most[filled] = np.maximum(most[filled], np.maximum.reduceat(level + 1, bounds[filled]))
-    idle_ns = _area_ns(ends[alone - 1], starts[alone], windows)
-    return Flying(_area_ns(starts, ends, windows), _area_ns(starts[:1], ends[-1:], windows) - idle_ns, most)
-
-
-def _area_ns(starts: I64, ends: I64, windows: Windows) -> F64:
-    """How much of spans is in each window, summed; both columns ascend, whichever belong together.
-
-    Up to an instant it is what has begun and not ended until then: sums of starts and ends say it.
-    """
-    edges = windows.edges_ns.astype(np.int64)
-    if len(starts):
-        edges[0], edges[-1] = min(edges[0], starts[0]), max(edges[-1], ends[-1])
-
-    def since(times: I64) -> F64:
-        """Time in the window behind each of `times`, summed; times before the window count with all of it."""
-        at = np.searchsorted(times, edges, side="left")
-        at[-1] = len(times)
-        # Summed from the window's begin, so that no sum loses ns.
-        window = np.repeat(np.arange(windows.count), np.diff(at))
-        sums = np.bincount(window, times[at[0] : at[-1]] - edges[window], windows.count)
-        return np.diff(edges) * at[1:].astype(np.float64) - sums
-
-    return since(starts) - since(ends)
+def flying(events: Events, windows: Windows) -> list[Levels]:
+    """What was in flight in each window; what is before the first or behind the last counts for that."""
+    edges = windows.edges_ns.tolist()
+    if len(events.starts):
+        edges[0], edges[-1] = min(edges[0], int(events.starts[0])), max(edges[-1], int(events.ends[-1]))
+    return [levels_within(events, *window) for window in pairwise(edges)]

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from nfslat.decode import bundle, native
+from nfslat.decode import native
 from nfslat.decode.apart import Apart, decode_apart
 from nfslat.decode.blocks import decode
 from nfslat.decode.capture import Bundle, File, Source, refuse_empty
@@ -22,7 +22,7 @@ from nfslat.decode.tools import Tools, find_tools
 from nfslat.decode.twice import refuse_merged
 from nfslat.errors import InputError, NoPacketsError
 from nfslat.fleet.model import Problem
-from nfslat.fleet.run.fetch import readable
+from nfslat.fleet.run.fetch import readable, unpacked
 from nfslat.fleet.run.inputs import Input
 from nfslat.model.decoded import Decoded
 from nfslat.model.segments import Wanted
@@ -143,10 +143,7 @@ def _open(
     taken: Bundle | None = None
     for one in inputs:
         try:
-            if one.is_tar and not one.is_remote:
-                parts, taken = bundle.unpack(one.name, Path(one.url), scratch)
-            else:
-                parts = stack.enter_context(readable([one], scratch)) if one.is_tar else [next(paths)]
+            parts, taken = unpacked(one, scratch) if one.is_tar else ([next(paths)], taken)
             for part in parts:
                 name = one.name if len(parts) == 1 else f"{one.name}: {part.name}"
                 source = native.open_source(str(part), tools, scratch, rereads=False)

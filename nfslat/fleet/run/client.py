@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import asdict
+
 from nfslat import api, pipeline
 from nfslat.decode.capture import File, Source
 from nfslat.decode.merge import merge
@@ -141,7 +143,7 @@ def _compared(request: Request, own: Side | None) -> tuple[ClientSummary, bytes 
     text = None
     if request.report_name is not None:
         # Without its pictures, which take as long as all of the rest, and not indented, which takes half of that.
-        text = json.dumps(report.to_dict(), allow_nan=False, separators=(",", ":")).encode()
+        text = json.dumps(report, default=asdict, allow_nan=False, separators=(",", ":")).encode()
     known: dict[str, Any] = {"name": request.name, "report": request.report_name}
     known["application_ms"] = _application_ms(request.application_ms, analysis)
     return summarize(analysis, report, *about, **known), text

@@ -13,14 +13,14 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
-from typing import BinaryIO, NoReturn
 
 from nfslat import _native
 from nfslat.decode import bundle
+from nfslat.decode.capture import Bundle
 from nfslat.errors import InputError
 from nfslat.fleet.run import remote
 from nfslat.fleet.run.inputs import Input
@@ -33,21 +33,19 @@ _STOP_S, _AGAIN_S = 2.0, 0.005
 
 @contextlib.contextmanager
 def readable(inputs: Sequence[Input], scratch: Path) -> Iterator[list[Path]]:
-    """Paths with the bytes of `inputs`, in their order, to be read from the first to the last, each once.
+    """Paths with the bytes of `inputs`, none of them a tar, to be read from the first to the last, each once.
 
-    A tar gives the captures in it. Pipes are gone when the block ends, and so is the thread that feeds them. Raises
+    Pipes are gone when the block ends, and so is the thread that feeds them. Raises
     ``InputError``, at the end of the block at the latest, where a file cannot be read to its end.
     """
     # To make a folder and take it away again takes longer than to read a small capture.
-    has_folder = any(one.is_tar or one.is_remote for one in inputs)
+    has_folder = any(one.is_remote for one in inputs)
     folder = Path(tempfile.mkdtemp(prefix="fetch-", dir=scratch)) if has_folder else scratch
     paths: list[Path] = []
     feed = _Feed([])
     try:
         for number, one in enumerate(inputs):
-            if one.is_tar:
-                paths += _unpacked(one, folder)
-            elif one.is_remote:
+            if one.is_remote:
                 pipe = folder / f"{number}.pipe"
                 os.mkfifo(pipe, 0o600)
                 feed.pipes.append((pipe, one))
@@ -73,17 +71,14 @@ def head(one: Input, scratch: Path, size_bytes: int = HEAD_BYTES) -> Path:
 
     Raises ``InputError`` where it cannot be read.
     """
+    if not one.is_tar and not one.is_remote and one.size_bytes <= size_bytes:
+        return Path(one.url)
+    source = one.url
     if one.is_tar:
         folder = Path(tempfile.mkdtemp(prefix="head-", dir=scratch))
-        source = _unpacked(one, folder)[0]
-    elif one.is_remote:
-        source = None
-    else:
-        source = Path(one.url)
-    if source is not None and one.size_bytes <= size_bytes and not one.is_tar:
-        return source
+        source = str(unpacked(one, folder)[0][0])
     handle, path = tempfile.mkstemp(prefix="head-", dir=scratch)
-    with os.fdopen(handle, "wb") as out, _said_of(one), _opened(one, source) as stream:
+    with os.fdopen(handle, "wb") as out, _said_of(one), remote.open_stream(source) as stream:
         left = size_bytes
         while left and (piece := stream.read(min(left, _PIECE_BYTES))):
             out.write(piece)
@@ -102,7 +97,7 @@ def tail(one: Input, size_bytes: int) -> bytes:
         if one.is_remote:
             fs, path = remote.file_system(one.url)
             return bytes(fs.cat_file(path, start=begin, end=one.size_bytes))
-        with open(one.url, "rb") as stream:
+        with remote.open_stream(one.url) as stream:
             stream.seek(begin)
             return stream.read(one.size_bytes - begin)
 
@@ -151,7 +146,7 @@ class _Feed:
                 self.failure = problem
 
     def _feed(self, pipe: FileIO, one: Input) -> None:
-        with _said_of(one), _opened(one, None) as stream:
+        with _said_of(one), remote.open_stream(one.url) as stream:
             sent = 0
             while not self._stop.is_set() and (piece := memoryview(stream.read(_PIECE_BYTES))):
                 sent += len(piece)
@@ -171,14 +166,14 @@ def _enlarge(pipe: int) -> None:
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
-def _unpacked(one: Input, folder: Path) -> list[Path]:
-    """The captures of a tar as files in `folder`, in time order."""
+def unpacked(one: Input, folder: Path) -> tuple[list[Path], Bundle]:
+    """The captures of a tar as files in `folder`, in time order, and what else is in it."""
     path = Path(one.url)
     if one.is_remote:
         path = folder / "remote.tar"
-        with path.open("wb") as out, _said_of(one), _opened(one, None) as stream:
+        with path.open("wb") as out, _said_of(one), remote.open_stream(one.url) as stream:
             shutil.copyfileobj(stream, out, _PIECE_BYTES)
-    captures, _ = bundle.unpack(one.name, path, folder)
+    captures, rest = bundle.unpack(one.name, path, folder)
     if one.is_remote:
         path.unlink()
 
@@ -187,14 +182,7 @@ def _unpacked(one: Input, folder: Path) -> list[Path]:
             return _native.peek(capture)[1] or 0
         return 0
 
-    return sorted(captures, key=first_ns) if len(captures) > 1 else captures
-
-
-@contextlib.contextmanager
-def _opened(one: Input, path: Path | None) -> Iterator[BinaryIO]:
-    opener: Callable[[], BinaryIO] = (lambda: remote.open_stream(one.url)) if path is None else lambda: path.open("rb")
-    with opener() as stream:
-        yield stream
+    return (sorted(captures, key=first_ns) if len(captures) > 1 else captures), rest
 
 
 @contextlib.contextmanager
@@ -205,18 +193,16 @@ def _said_of(one: Input) -> Iterator[None]:
     except InputError:
         raise
     except Exception as problem:  # each file system has its own
-        _refuse(one, problem)
+        raise InputError(_why(one, problem), about=one.name) from problem
 
 
-def _refuse(one: Input, problem: Exception) -> NoReturn:
+def _why(one: Input, problem: Exception) -> str:
     if isinstance(problem, FileNotFoundError):
-        why = "is gone; was it moved while nfslat ran?"
-    elif isinstance(problem, OSError) and problem.errno in (errno.ENOSPC, errno.EDQUOT):
-        why = (
+        return "is gone; was it moved while nfslat ran?"
+    if isinstance(problem, OSError) and problem.errno in (errno.ENOSPC, errno.EDQUOT):
+        return (
             f"there is no room for a part of it in {tempfile.gettempdir()}; make some, or set TMPDIR to another folder"
         )
-    elif not one.is_remote and isinstance(problem, OSError):
-        why = f"cannot be read ({problem.strerror}); check the file and its permissions"
-    else:
-        why = f"cannot be fetched: {remote.one_line(problem)}; try again, or copy it here first"
-    raise InputError(why, about=one.name) from problem
+    if not one.is_remote and isinstance(problem, OSError):
+        return f"cannot be read ({problem.strerror}); check the file and its permissions"
+    return f"cannot be fetched: {remote.one_line(problem)}; try again, or copy it here first"

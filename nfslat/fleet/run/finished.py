@@ -24,18 +24,20 @@ from typing import Any, TypeVar
 
 from nfslat import __version__
 from nfslat.answer.model import Report
+from nfslat.answer.words import some_of
 from nfslat.decode import native
 from nfslat.errors import InputError, NfslatError
 from nfslat.export.output import private_folder
 from nfslat.fleet.run.inputs import Input
 from nfslat.fleet.run.remote import file_system, is_url, one_line
+from nfslat.model.record import Record
 
 T = TypeVar("T")
 _FORM = "nfslat.finished/1"
 _RUN = "run.json"
 FOLDERS = ("clients", "finished")  # in the folder of a run
 _ERRORS_OF_A_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
-_MOST_FILES_NAMED = 5
+_MOST_CLIENTS_NAMED = 5
 # What a kept value is made of, beside dataclasses and named tuples of these packages.
 _OURS = ("nfslat.answer.", "nfslat.fleet.", "nfslat.tally.")
 _NUMPY = {("numpy", "dtype"), ("numpy", "ndarray"), ("numpy", "_reconstruct"), ("numpy", "_frombuffer")}
@@ -144,8 +146,12 @@ class RunFolder:
             raise InputError(f"--out {self.url}: cannot be written ({why}); {todo} another place") from None
         finally:
             with contextlib.suppress(Exception):
-                fs, path = file_system(self.place(f"{FOLDERS[1]}/tried"))
-                fs.rm(path)
+                place = self.place(f"{FOLDERS[1]}/tried")
+                if is_url(self.url):
+                    fs, path = file_system(place)
+                    fs.rm(path)
+                else:
+                    os.unlink(place)
 
     def write_reports(self, names: dict[str, str]) -> None:
         """Keep by which name the report of each client is kept. Raises ``OSError``."""
@@ -165,9 +171,8 @@ class RunFolder:
                 f"{self.url}/{_RUN}: is damaged, or of another version; run nfslat fleet --out again"
             ) from problem
         if client not in names:
-            known = ", ".join(list(names)[:_MOST_FILES_NAMED])
-            more = f" and {len(names) - _MOST_FILES_NAMED} more" if len(names) > _MOST_FILES_NAMED else ""
-            raise InputError(f"no client with a report in that run, which has {known}{more}", about=client)
+            known = some_of(list(names), _MOST_CLIENTS_NAMED)
+            raise InputError(f"no client with a report in that run, which has {known}", about=client)
         place = self.place(str(names[client]))
         text = self.read(str(names[client]))
         if text is None:
@@ -198,12 +203,20 @@ def _write_away(place: str, content: bytes) -> None:
         raise OSError(f"{place}: {one_line(problem)}") from problem
 
 
+def _record(kind: Any, fields: dict[str, Any]) -> Record:
+    if not (isinstance(kind, type) and issubclass(kind, Record)):
+        raise pickle.UnpicklingError(f"{kind!r} is no record")
+    return kind(**fields)
+
+
 class _Unpickler(pickle.Unpickler):
     """Makes tables of ours, and arrays: nothing that does more than to hold values."""
 
     def find_class(self, module: str, name: str) -> Any:
         if module.startswith("numpy") and ("numpy", name) in _NUMPY:
             return super().find_class(module, name)
+        if (module, name) == ("msgspec._utils", "rebuild"):  # of records whose fields have to be named
+            return _record
         if module.startswith(_OURS) and module in sys.modules:
             held = getattr(sys.modules[module], name, None)
             if isinstance(held, type) and (dataclasses.is_dataclass(held) or hasattr(held, "_fields")):

@@ -21,10 +21,11 @@ from nfslat.errors import InputError, NfslatError, NoPacketsError
 from nfslat.fleet.run import fetch, tails
 from nfslat.fleet.run.capture import CaptureFacts, facts_of
 from nfslat.fleet.run.inputs import Input
+from nfslat.kernels.compiled import native as _native
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NFS
 from nfslat.model.tables import I64, Ops
-from nfslat.select import is_reverse
+from nfslat.select import is_reverse, nfs_ways
 
 _DEEPER = 8  # times as much is read where little was found
 _FEW_OPS = 64
@@ -76,9 +77,9 @@ class Head:
         return frozenset(pair.client for pair in self.pairs)
 
 
-def look(one: Input, scratch: Path | None = None) -> Head:
+def look(one: Input) -> Head:
     """Decode the first 2 MiB, or 16 where these show little. What cannot be read has a `problem`; nothing is raised."""
-    with tempfile.TemporaryDirectory(prefix="nfslat-head-", dir=scratch) as folder:
+    with tempfile.TemporaryDirectory(prefix="nfslat-head-") as folder:
         try:
             found = _look(one, Path(folder), fetch.HEAD_BYTES)
             few = len(found.samples) < _FEW_OPS and len(found.clients) < 2
@@ -105,33 +106,28 @@ def _look(one: Input, folder: Path, size_bytes: int) -> Head:
         return Head(one, is_whole=is_whole)  # a rotated file that was just begun
     except NfslatError as problem:
         raise InputError(problem.beside(str(path)), about=one.name) from problem
-    last_ns = decoded.last_ns if is_whole else _end_of(one, path, decoded)
+    last_ns = decoded.last_ns if is_whole else _end_of(one, path, decoded, folder)
     head = Head(one, _pairs(decoded), decoded.first_ns, last_ns, is_whole, _samples(decoded.ops))
     if not is_whole or decoded.cut_short:
         return head
     return dataclasses.replace(head, facts=facts_of(source, decoded, len(decoded.ops), [one]))
 
 
-def _end_of(one: Input, path: Path, decoded: Decoded) -> int:
+def _end_of(one: Input, path: Path, decoded: Decoded, folder: Path) -> int:
     with path.open("rb") as stream:
         first = stream.read(tails.TAIL_BYTES)
-    found = None
-    with contextlib.suppress(InputError):
+    with contextlib.suppress(InputError, OSError, ValueError, _native.NotACapture):
         for size in (tails.SHORT_BYTES, tails.TAIL_BYTES) if tails.can_tell(first) else ():
-            if found is None:
-                found = tails.last_ns(first, fetch.tail(one, size))
-    return max(decoded.last_ns, found or 0)
+            if (last := tails.last_packet(first, fetch.tail(one, size))) is not None:
+                (folder / "last").write_bytes(last)
+                return max(decoded.last_ns, _native.peek(folder / "last")[1] or 0)
+    return decoded.last_ns
 
 
 def _pairs(decoded: Decoded) -> tuple[Pair, ...]:
     """Who calls NFS where; callbacks are not calls of NFS."""
     ops, loose = decoded.ops, decoded.loose
-    found: dict[tuple[str, str], dict[str, int]] = {}
-    ways: dict[tuple[int, int], tuple[str, str]] = {}  # (connection, direction of calls)
-    called = ops.classes
-    for conn, way, kind in zip(called.conn.tolist(), called.direction.tolist(), called.kind.tolist(), strict=True):
-        if ops.kinds[kind].program == NFS:
-            ways[conn, way] = ops.connections[conn].source(way)[0], ops.connections[conn].destination(way)[0]
+    ways = nfs_ways(ops)
     # Calls that wait for their replies: of long ones there may be nothing else in a head.
     rows = np.flatnonzero((loose.is_reply == 0) & (loose.kind >= 0))
     for conn, way, kind in {(int(loose.conn[r]), int(loose.direction[r]), int(loose.kind[r])) for r in rows}:
@@ -151,8 +147,7 @@ def _pairs(decoded: Decoded) -> tuple[Pair, ...]:
                 end = "server" if way == calls_way else "client"
                 shortest[pair][end] = min(rtt_ns, shortest[pair].get(end, rtt_ns))
                 samples[pair] += int(tcp.rtt_count[row])
-    found.update({pair: shortest.get(pair, {}) for pair in ways.values()})
-    return tuple(Pair(*pair, _near(round_trips, samples[pair])) for pair, round_trips in sorted(found.items()))
+    return tuple(Pair(*pair, _near(shortest[pair], samples[pair])) for pair in sorted({*ways.values()}))
 
 
 def _near(round_trips: dict[str, int], samples: int) -> str:

@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -86,28 +86,36 @@ def by_numbers(name: str) -> tuple[tuple[int, str], ...]:
 
 def _one(argument: str) -> Given:
     if not argument:
-        return Given((), (Problem("''", "an empty name was given; name a file, a directory, a pattern or a URL"),))
-    if argument.startswith("file://"):
-        return _one(argument.removeprefix("file://"))
+        return _left_out("''", "an empty name was given; name a file, a directory, a pattern or a URL")
+    argument = argument.removeprefix("file://")
     if remote.is_url(argument) and not os.path.lexists(argument):
         return _at_url(argument)
     if "\0" in argument:
-        return Given((), (Problem(repr(argument), "no file has such a name"),))
+        return _left_out(repr(argument), "no file has such a name")
     if os.path.lexists(argument) or not glob.has_magic(argument):
         return _at_path(argument)
-    found = sorted(glob.glob(argument, recursive=True), key=by_numbers)
+    return _several(argument, glob.glob(argument, recursive=True), _at_path)
+
+
+def _left_out(name: str, why: str) -> Given:
+    return Given((), (Problem(name, why),))
+
+
+def _either(found: Input | Problem) -> Given:
+    return Given((), (found,)) if isinstance(found, Problem) else Given((found,), ())
+
+
+def _several(pattern: str, found: Sequence[str], at: Callable[[str], Given]) -> Given:
+    """What a pattern matches."""
     if not found:
-        return Given((), (Problem(argument, "no file matches; check the pattern"),))
-    return _several(found)
-
-
-def _several(paths: Sequence[str]) -> Given:
-    """What a pattern matches. An empty file among others is no loss: a running tcpdump has just begun it."""
-    given = merged(*(_at_path(path) for path in paths))
-    return _forgiving(given) if given.files else given
+        return _left_out(pattern, "no file matches; check the pattern")
+    return _forgiving(merged(*map(at, sorted(found, key=by_numbers))))
 
 
 def _forgiving(given: Given) -> Given:
+    """An empty file among others is no loss: a running tcpdump has just begun it."""
+    if not given.files:
+        return given
     return Given(given.files, tuple(Problem(p.name, p.why, p.fatal and p.why != _EMPTY) for p in given.problems))
 
 
@@ -123,11 +131,8 @@ def _at_path(path: str) -> Given:
     except OSError as problem:
         missing = isinstance(problem, FileNotFoundError)
         why = "no such file" if missing else f"cannot be read ({problem.strerror}); check its permissions"
-        return Given((), (Problem(path, why),))
-    if stat.S_ISDIR(mode):
-        return _in_directory(path)
-    found = _at_file(path)
-    return Given((), (found,)) if isinstance(found, Problem) else Given((found,), ())
+        return _left_out(path, why)
+    return _in_directory(path) if stat.S_ISDIR(mode) else _either(_at_file(path))
 
 
 def _at_file(path: str) -> Input | Problem:
@@ -180,10 +185,9 @@ def _of_folder(name: str, found: Sequence[tuple[str, Input | Problem]], problems
         if isinstance(one, Problem) and (one.why == _EMPTY or "cannot be" in one.why or _CAPTURE.search(path))
     ]
     if files or bad or problems:
-        given = Given(files, (*problems, *bad))
-        return _forgiving(given) if files else given
+        return _forgiving(Given(files, (*problems, *bad)))
     why = f"none of its {len(found):,} files is a capture" if found else "the directory is empty"
-    return Given((), (Problem(name, f"{why}; give the one that holds what tcpdump -w wrote"),))
+    return _left_out(name, f"{why}; give the one that holds what tcpdump -w wrote")
 
 
 def _below(path: str, note: Any) -> Iterator[str]:
@@ -202,21 +206,16 @@ def _at_url(url: str) -> Given:
         fs, path = remote.file_system(url)
         return _found_at(url, fs, path)
     except InputError as problem:
-        return Given((), (Problem(name, problem.beside(name)),))
+        return _left_out(name, problem.beside(name))
     except Exception as problem:  # each file system has its own
-        return Given((), (Problem(name, _why_unreachable(problem)),))
+        return _left_out(name, _why_unreachable(problem))
 
 
 def _found_at(url: str, fs: Any, path: str) -> Given:
-    name = remote.shown(url)
     is_http = url.startswith(("http://", "https://"))
     # In a URL "?" begins a query, "[" is no letter: the pattern there is "*".
     if "*" in path or (not is_http and glob.has_magic(path) and not fs.exists(path)):
-        found = sorted(fs.glob(path), key=by_numbers)
-        given = merged(*(_below_url(fs, one) for one in found))
-        if not found:
-            return Given((), (Problem(name, "no file matches; check the pattern"),))
-        return _forgiving(given) if given.files else given
+        return _several(remote.shown(url), fs.glob(path), lambda one: _below_url(fs, one))
     return _below_url(fs, path)
 
 
@@ -227,12 +226,11 @@ def _below_url(fs: Any, path: str) -> Given:
         # Over HTTP a directory is a page with links.
         is_page = path.startswith(("http://", "https://")) and path.endswith("/")
         if info["type"] != "directory" and not is_page:
-            found = _remote_file(fs, path, info)
-            return Given((), (found,)) if isinstance(found, Problem) else Given((found,), ())
+            return _either(_remote_file(fs, path, info))
         names = [one for one in sorted(fs.find(path), key=by_numbers) if "/." not in one[len(path.rstrip("/")) :]]
         below = [(one, _remote_file(fs, one, fs.info(one))) for one in names]
     except Exception as problem:  # each file system has its own
-        return Given((), (Problem(name, _why_unreachable(problem)),))
+        return _left_out(name, _why_unreachable(problem))
     return _of_folder(name, below, ())
 
 
@@ -256,10 +254,3 @@ def _why_unreachable(problem: Exception) -> str:
     if isinstance(problem, FileNotFoundError):
         return "no such file, or the other end does not answer; check the URL"
     return f"cannot be reached: {remote.one_line(problem)}; check the URL and the credentials"
-
-
-def names_of(files: Iterable[Input], most: int = 3) -> str:
-    """Their names, in one line; of many the first ones."""
-    names = [file.name for file in files]
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown

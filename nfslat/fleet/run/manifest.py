@@ -19,7 +19,6 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NoReturn
 
 from nfslat.errors import InputError, UsageError, nearest
@@ -33,6 +32,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _NAME = re.compile(r"\w[\w.:@-]{0,99}")
 _MOST_BYTES = 16 << 20
 _MOST_THREADS = 1 << 20
+_OF_SERVER = ("files", "addresses", "threads")
+_OF_CLIENT = ("files", "addresses", "groups", "application_ms", "sessions")
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,16 @@ class Manifest:
         """What is said of the client with this address."""
         return next((one for one in self.clients if address in one.addresses), None)
 
+    def asked(self, name: str, addresses: Iterable[str]) -> dict[str, Any]:
+        """What is said of a client, as fields of `nfslat.fleet.run.client.Request`."""
+        own = self.client(name) or ClientEntry(name)
+        return {
+            "groups": self.labels(name, addresses),
+            "application_ms": dict(own.application_ms),
+            "sessions": own.sessions,
+            "threads": self.server.threads,
+        }
+
     def labels(self, name: str, addresses: Iterable[str]) -> dict[str, str]:
         """dimension -> label of a client: its own, or that of the smallest network that one of its addresses is in."""
         out: dict[str, str] = {}
@@ -107,7 +118,7 @@ def read(path: str) -> Manifest:
 
 def _text(path: str, shown: str) -> str:
     try:
-        with remote.open_stream(path) if remote.is_url(path) else Path(path).open("rb") as stream:
+        with remote.open_stream(path) as stream:
             return stream.read(_MOST_BYTES).decode()
     except UnicodeDecodeError as problem:
         raise UsageError(f"{shown}: not UTF-8 text; is this a manifest?") from problem
@@ -129,7 +140,7 @@ class _Reading:
 
     def manifest(self, document: dict[str, Any]) -> Manifest:
         self.known(document, "", ("server", "clients", "groups"))
-        server = self.server(document.get("server", []))
+        server = ServerEntry(**self.entry(document.get("server", []), "server", _OF_SERVER))
         clients = tuple(
             self.client(name, value) for name, value in self.table(document.get("clients", {}), "clients").items()
         )
@@ -139,36 +150,20 @@ class _Reading:
         }
         return Manifest(self.shown, server, clients, networks, inputs.merged(*self.given))
 
-    def server(self, value: Any) -> ServerEntry:
-        table = value if isinstance(value, dict) else {"files": value}
-        self.known(table, "server", ("files", "addresses", "threads"))
-        key = "server" if table is not value else "server.files"
-        return ServerEntry(
-            self.files(table.get("files", []), key),
-            self.addresses(table.get("addresses", []), "server.addresses"),
-            self.number(table.get("threads"), "server.threads"),
-        )
-
     def client(self, name: str, value: Any) -> ClientEntry:
         key = f"clients.{name}" if name.isprintable() else f"clients.{name!r}"
         if not _NAME.fullmatch(name):
             self.refuse(key, "a client's name has letters, digits and . : @ - _ only, at most 100, and begins with one")
-        table = value if isinstance(value, dict) else {"files": value}
-        self.known(table, key, ("files", "addresses", "groups", "application_ms", "sessions"))
-        addresses = self.addresses(table.get("addresses", []), f"{key}.addresses")
-        self.own_name(name, key, addresses)
-        groups = self.table(table.get("groups", {}), f"{key}.groups")
-        for dimension, label in groups.items():
-            if not isinstance(label, str) or not label or not label.isprintable():
-                self.refuse(f"{key}.groups.{dimension}", 'give a label, a text in quotes: rack = "r7"')
-        return ClientEntry(
-            name,
-            self.files(table.get("files", []), key if table is not value else f"{key}.files"),
-            addresses,
-            groups,
-            self.milliseconds(table.get("application_ms", {}), f"{key}.application_ms"),
-            self.number(table.get("sessions"), f"{key}.sessions"),
-        )
+        entry = ClientEntry(name, **self.entry(value, key, _OF_CLIENT))
+        self.own_name(name, key, entry.addresses)
+        return entry
+
+    def entry(self, value: Any, key: str, fields: tuple[str, ...]) -> dict[str, Any]:
+        """What is said of a host: a table with some of `fields`, or its files alone."""
+        if not isinstance(value, dict):
+            return {"files": self.files(value, key)}
+        self.known(value, key, fields)
+        return {name: getattr(self, name)(value[name], f"{key}.{name}") for name in fields if name in value}
 
     def own_name(self, name: str, key: str, addresses: tuple[str, ...]) -> None:
         """A client that is called like another one's address would be taken for that one."""
@@ -218,7 +213,7 @@ class _Reading:
                     self.refuse(f"{key}.{label}", f"{text} stands under {key}.{out[network]}, too; leave one of them")
         return tuple((label, network) for network, label in out.items())
 
-    def milliseconds(self, value: Any, key: str) -> dict[str, float]:
+    def application_ms(self, value: Any, key: str) -> dict[str, float]:
         table = value if isinstance(value, dict) else {"": value}
         for number in table.values():
             if isinstance(number, bool) or not isinstance(number, int | float):
@@ -228,12 +223,19 @@ class _Reading:
         except UsageError as problem:
             raise UsageError(f"{self.shown}: {problem}") from problem
 
-    def number(self, value: Any, key: str) -> int | None:
-        if value is None:
-            return None
+    def groups(self, value: Any, key: str) -> dict[str, str]:
+        labels = self.table(value, key)
+        for dimension, label in labels.items():
+            if not isinstance(label, str) or not label or not label.isprintable():
+                self.refuse(f"{key}.{dimension}", 'give a label, a text in quotes: rack = "r7"')
+        return labels
+
+    def threads(self, value: Any, key: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST_THREADS:
             self.refuse(key, f"give a whole number from 1 to {_MOST_THREADS:,}")
         return int(value)
+
+    sessions = threads
 
     def texts(self, value: Any, key: str, what: str) -> list[str]:
         values = [value] if isinstance(value, str) else value

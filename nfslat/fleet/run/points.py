@@ -8,17 +8,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
+from nfslat.answer.words import some_of
 from nfslat.errors import InputError
 from nfslat.fleet.run import roles
 from nfslat.fleet.run.capture import CaptureFacts
 from nfslat.fleet.run.heads import Head, look
-from nfslat.fleet.run.inputs import Input, Problem, by_numbers, names_of
+from nfslat.fleet.run.inputs import Input, Problem, by_numbers
 from nfslat.fleet.run.manifest import Manifest
 from nfslat.fleet.run.roles import CLIENT, SERVER, Common, Unit
 
-_NAMED = 3
 _MANIFEST = "say whose the files are in a manifest (--manifest)"
 
 
@@ -43,10 +42,10 @@ class Points:
     notes: tuple[str, ...]
 
 
-def find_points(files: Sequence[Input], manifest: Manifest | None = None, scratch: Path | None = None) -> Points:
+def find_points(files: Sequence[Input], manifest: Manifest | None = None) -> Points:
     """Look at all files, several at once, and `assign` them."""
     with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 8)) as pool:
-        return assign(list(pool.map(lambda one: look(one, scratch), files)), manifest)
+        return assign(list(pool.map(look, files)), manifest)
 
 
 def assign(heads: Sequence[Head], manifest: Manifest | None = None) -> Points:
@@ -112,11 +111,11 @@ class _Assignment:
         self.place(quiet, of_server, clients)
         if not of_server and not clients:
             why = f": {self.unused[0].name}: {self.unused[0].why}" if self.unused else ""
-            raise InputError(f"no capture of the server {_few(servers)}, nor of a client of it{why}; {_MANIFEST}")
+            raise InputError(f"no capture of the server {_shown(servers)}, nor of a client of it{why}; {_MANIFEST}")
         self.tell_what_is_inferred(servers, of_server, clients)
         if any(unit.by_order for unit in units):
             self.notes.append(
-                f"nothing but the order of the arguments says that {names_of(_files(of_server))} was taken on the "
+                f"nothing but the order of the arguments says that {_names_of(of_server)} was taken on the "
                 f"server; {_MANIFEST} where it was not"
             )
         point = _point(SERVER, _in_order(servers)[0], _in_order(servers), of_server) if of_server else None
@@ -193,7 +192,7 @@ class _Assignment:
             if twin is None or unit.owner is not None:
                 kept.append(unit)
                 continue
-            names = names_of(_files([twin]))
+            names = _names_of([twin])
             self.leave(unit, f"shows the same calls from the same end as {names}; one of the two is enough", False)
         return sorted(kept, key=lambda unit: unit.order)
 
@@ -217,13 +216,13 @@ class _Assignment:
                 continue
             addresses = list(dict.fromkeys([*outer, *told, *own]))
             if all_shown and not shown & set(addresses):
-                why = f"the server's capture does not show {_few(addresses)}"
+                why = f"the server's capture does not show {some_of(addresses)}"
                 hint = f"where its address is another one there, {_MANIFEST} with the addresses that the server sees"
                 self.leave(unit, f"{why}; were both taken at the same time? {hint}")
                 continue
             if outer:
-                names = names_of(_files([unit]))
-                self.notes.append(f"{names}: the server sees this client as {_few(outer)} (same calls)")
+                names = _names_of([unit])
+                self.notes.append(f"{names}: the server sees this client as {some_of(outer)} (same calls)")
             groups.append(_Group(entry.name if entry else "", {*own, *outer}, addresses, [unit]))
         return {
             group.name or group.addresses[0]: (group.addresses, self.each_once(group.units, units, common))
@@ -252,12 +251,12 @@ class _Assignment:
 
     def leave_stranger(self, unit: Unit, servers: set[str]) -> None:
         pairs = [pair for head in unit.heads for pair in head.pairs]
-        called = _few({pair.server for pair in pairs})
+        called = _shown({pair.server for pair in pairs})
         callers = len({pair.client for pair in pairs})
         who = f"{callers:,} clients call" if callers > 1 else f"{pairs[0].client} calls"
         self.leave(
             unit,
-            f"{who} {called}, not {_few(servers)}, which most clients share; where both are one server, or addresses "
+            f"{who} {called}, not {_shown(servers)}, which most clients share; where both are one server, or addresses "
             "are translated in between, name its addresses in a manifest (--manifest)",
         )
 
@@ -269,12 +268,12 @@ class _Assignment:
     ) -> None:
         if not of_server:
             self.notes.append(
-                f"there is no capture of the server {_few(servers)}: its times are inferred from each client's own "
+                f"there is no capture of the server {_shown(servers)}: its times are inferred from each client's own "
                 "capture, by that client's clock; of its threads, which serve all, nothing is known"
             )
         elif not clients:
             self.notes.append(
-                f"there is no capture of a client of the server {_few(servers)}: what each of them saw is inferred "
+                f"there is no capture of a client of the server {_shown(servers)}: what each of them saw is inferred "
                 "from the server's, as far as its packets bear it"
             )
 
@@ -282,7 +281,7 @@ class _Assignment:
         shown = {client for unit in of_server for client in unit.clients}
         hidden = [client.name for client in clients if not shown & set(client.addresses)]
         if hidden:
-            self.notes.append(f"the beginning of the server's capture does not show {_few(hidden)}; later parts may")
+            self.notes.append(f"the beginning of the server's capture does not show {some_of(hidden)}; later parts may")
 
 
 def _point(role: str, name: str, addresses: Sequence[str], units: Sequence[Unit]) -> Point:
@@ -291,15 +290,13 @@ def _point(role: str, name: str, addresses: Sequence[str], units: Sequence[Unit]
     return Point(role, name, tuple(addresses), tuple(head.file for head in heads), facts)
 
 
-def _files(units: Iterable[Unit]) -> list[Input]:
-    return [head.file for unit in units for head in unit.heads]
+def _names_of(units: Iterable[Unit]) -> str:
+    return some_of([head.file.name for unit in units for head in unit.heads])
+
+
+def _shown(addresses: Iterable[str]) -> str:
+    return some_of(_in_order(addresses))
 
 
 def _in_order(addresses: Iterable[str]) -> list[str]:
     return sorted(addresses, key=lambda text: (":" in text, int(ipaddress.ip_address(text))))
-
-
-def _few(names: Iterable[str]) -> str:
-    shown = list(names)
-    text = ", ".join(shown[:_NAMED])
-    return f"{text} and {len(shown) - _NAMED:,} more" if len(shown) > _NAMED else text

@@ -43,11 +43,13 @@ def file_system(url: str) -> tuple[Any, str]:
         raise InputError(f"cannot be reached: {one_line(problem)}", about=shown(url)) from problem
 
 
-def open_stream(url: str) -> BinaryIO:
-    """The bytes of `url`, to be read from the beginning on."""
-    fs, path = file_system(url)
+def open_stream(place: str) -> BinaryIO:
+    """The bytes at a path or URL, to be read from the beginning on."""
+    if not is_url(place):
+        return open(place, "rb")
+    fs, path = file_system(place)
     # Over HTTP without seeking: not each server can begin in the middle of a file.
-    options = {"block_size": 0} if url.startswith(_HTTP) else {}
+    options = {"block_size": 0} if place.startswith(_HTTP) else {}
     return cast(BinaryIO, fs.open(path, "rb", **options))
 
 

@@ -15,12 +15,11 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from nfslat import __version__
 from nfslat.answer.model import Tool
+from nfslat.answer.words import some_of
 from nfslat.decode import native
 from nfslat.errors import InputError, NfslatError
 from nfslat.fleet import model
@@ -31,45 +30,28 @@ from nfslat.fleet.run.capture import CaptureFacts
 from nfslat.fleet.run.client import ClientDone, Half, Request, compare_client, measure
 from nfslat.fleet.run.executor import Done, Workers, WorkersGone, in_words
 from nfslat.fleet.run.finished import RunFolder, key_of, report_names
+from nfslat.fleet.run.manifest import Manifest
 from nfslat.fleet.run.points import Point, Points
-from nfslat.fleet.run.remarks import captures_of, lost, not_compared, warned
 from nfslat.fleet.run.server import ServerBrief, ServerCapture
 from nfslat.inflight.all_clients import ServerWide
-from nfslat.model.units import to_s
+from nfslat.model.units import iso, to_s
 from nfslat.tally.sketch import RELATIVE_ERROR
 
 _LONG_COMMAND = 300
 _NOT_COMPARED = "this client is not compared"
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What the user wants to know of each client, beside the captures; by name of the client."""
-
-    application_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by operation; "": all data ops
-    sessions: Mapping[str, int] = field(default_factory=dict)
-    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # of a client's name: label -> value
-    threads: int | None = None
-    command: str = ""
-
-    def of_client(self, name: str) -> dict[str, Any]:
-        """Fields of `Request`."""
-        return {
-            "groups": dict(self.groups.get(name, {})),
-            "application_ms": dict(self.application_ms.get(name, {})),
-            "sessions": self.sessions.get(name),
-            "threads": self.threads,
-        }
-
-
 class Run:
     """One run; `fleet` is what came of it, also where it ended early."""
 
     def __init__(
-        self, workers: Workers, folder: RunFolder | None, points: Points, asked: Asked, step: Callable[[str], None]
-    ) -> None:
-        """`folder` is ``--out``; `step` is told of each thing that is done."""
-        self._workers, self._folder, self._points, self._asked, self._step = workers, folder, points, asked, step
+        self, workers: Workers, folder: RunFolder | None, points: Points, manifest: Manifest, command: str,
+        step: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        """`folder` is ``--out``; `command` is what the report says it was made by; `step` is told of each thing that is
+        done."""
+        self._workers, self._folder, self._points, self._step = workers, folder, points, step
+        self._manifest, self._made_by = manifest, command
         self._began = time.monotonic()
         self._own = {one.name: one for one in points.clients if one.files}
         self._captured = sorted({address for one in self._own.values() for address in one.addresses})
@@ -167,7 +149,7 @@ class Run:
     def _key(self, name: str) -> str | None:
         server, own = self._points.server, self._own.get(name)
         files = [*(server.files if server else ()), *(own.files if own else ())]
-        asked = sorted(self._asked.of_client(name).items())
+        asked = sorted(self._manifest.asked(name, self._names[name]).items())
         whose = name, self._names[name], self._reports.get(name), server.addresses if server else ()
         return key_of(files, whose, asked, self._captured if own is None else (), self._windows, self._is_alone())
 
@@ -210,9 +192,9 @@ class Run:
                 wide=shown[1],
                 windows=windows,
                 is_shared=not self._is_alone(),
-                command=self._asked.command,
+                command=self._made_by,
                 report_name=self._reports.get(name),
-                **self._asked.of_client(name),
+                **self._manifest.asked(name, addresses),
             )
 
     def _take(self, name: str, key: str | None, done: Done) -> None:
@@ -292,12 +274,21 @@ class Run:
             lambda folder: folder.write_reports({one.name: one.report for one in summaries if one.report is not None})
         )
         compared = [dataclasses.replace(one, command=self._command(one)) for one in outcome.clients]
-        clients = [*compared, *(not_compared(name, *self._failed[name]) for name in sorted(self._failed))]
+        failed = [
+            model.Client(
+                name=name,
+                addresses=[],
+                state=state,
+                source="none",
+                why=problem.why,
+                why_not_inferred="" if state == "failed" else problem.why,
+            )
+            for name, (problem, state) in sorted(self._failed.items())
+        ]
         workers = self._workers
-        facts = None if self._brief is None else self._brief.facts
         return model.Fleet(
             schema=model.SCHEMA,
-            nfslat=Tool(__version__, native.NAME, self._asked.command, "nfslat"),
+            nfslat=Tool(__version__, native.NAME, self._made_by, "nfslat"),
             run=model.Run(
                 scheduler=workers.address,
                 dashboard=workers.dashboard,
@@ -306,18 +297,47 @@ class Run:
                 tasks={**self._tasks, "again": workers.again},
                 out=None if self._folder is None else self._folder.url,
             ),
-            captures=captures_of(facts, [self._facts[name] for name in sorted(self._facts)], outcome.total),
+            captures=self._captures(outcome.total),
             relative_error=RELATIVE_ERROR,
             window_s=to_s(windows.step_ns),
             server=server,
             by_op=outcome.by_op,
             total=outcome.total,
-            clients=clients,
+            clients=[*compared, *failed],
             patterns=outcome.patterns,
             problems=self._problems,
-            notes=[*self._points.notes, *lost(workers.lost, workers.again), *warned(compared)],
+            notes=[*self._points.notes, *_notes(workers, [one.name for one in compared if one.audit])],
             verdict=outcome.verdict,
         )
+
+    def _captures(self, total: model.OpRow | None) -> model.Captures:
+        """`total`: the ops of which there are times of both sides."""
+        server = [] if self._brief is None else [self._brief.facts]
+        clients = [self._facts[name] for name in sorted(self._facts)]
+        every, at = [*server, *clients], server or clients  # whose clock it is
+        inferred = 0 if total is None else total.inferred
+        return model.Captures(
+            files=sum(one.files for one in every),
+            bytes=sum(one.bytes for one in every),
+            packets=sum(one.packets for one in every),
+            server_ops=sum(one.ops for one in server),
+            client_ops=sum(one.ops for one in clients),
+            matched_ops=0 if total is None else total.count - inferred,
+            inferred_ops=inferred,
+            begin=iso(min(one.first_ns for one in at)),
+            end=iso(max(one.last_ns for one in at)),
+        )
+
+
+def _notes(workers: Workers, faulty: Sequence[str]) -> Iterator[str]:
+    """On workers that are gone, and on clients whose captures are `faulty`."""
+    if workers.lost:
+        yield (
+            f"{len(workers.lost)} worker{'s were' if len(workers.lost) > 1 else ' was'} lost "
+            f"({', '.join(sorted(set(workers.lost)))}); {workers.again or 'none'} of their tasks had to be done again"
+        )
+    if faulty:
+        yield f"the captures of {some_of(faulty)} have faults that their own reports tell (JSON: clients[].audit)"
 
 
 def _first(problems: Sequence[model.Problem]) -> str:

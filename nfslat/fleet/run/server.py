@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from nfslat.decode.merge import merge
 from nfslat.errors import InputError
 from nfslat.fleet import model
 from nfslat.fleet.compare.windows import Windows, plan
-from nfslat.fleet.run.callers import Callers, Conversation, callers_of
 from nfslat.fleet.run.capture import CaptureFacts, decode_by_hosts
 from nfslat.fleet.run.client import Half
 from nfslat.fleet.run.points import Point
@@ -22,9 +22,8 @@ from nfslat.fleet.run.threads import ServerThreads, find_server_threads
 from nfslat.inflight.all_clients import ServerWide, taken
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Met, no_details
-from nfslat.model.protocol import NFS
 from nfslat.model.tables import I64
-from nfslat.select import client_ends, is_reverse
+from nfslat.select import nfs_ways
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,17 @@ class ServerBrief:
     figures: model.Server
 
 
+class Callers(NamedTuple):
+    """`names` are addresses that call the server, in order; `of_host` which pairs of hosts show something of each."""
+
+    names: tuple[str, ...]
+    of_host: dict[str, list[int]]
+
+    def rows(self, addresses: Collection[str]) -> list[int]:
+        """Numbers of the pairs that show something of a client with these addresses, in their order."""
+        return sorted({row for address in addresses for row in self.of_host.get(address, ())})
+
+
 class ServerCapture:
     """The server's capture by pairs of hosts; what it did for all clients is worked out when it is first asked for."""
 
@@ -47,7 +57,8 @@ class ServerCapture:
         self._apart, self.facts = decode_by_hosts(point.name, point.files, without)
         if not self._apart.hosts:
             raise InputError("no NFS operation is in its capture", about=point.name)
-        self.callers: Callers = callers_of([_conversation(*one) for one in self._apart.hosts], point.addresses)
+        pairs = [(hosts, {client for client, _ in nfs_ways(part.ops).values()}) for hosts, part in self._apart.hosts]
+        self.callers: Callers = callers_of(pairs, frozenset(point.addresses))
         self.windows = plan(self.facts.first_ns, self.facts.last_ns, self.facts.ops)
 
     @property
@@ -116,9 +127,15 @@ def _of_threads(part: Decoded) -> Decoded:
     return dataclasses.replace(part, details=details)
 
 
-def _conversation(hosts: Collection[str], decoded: Decoded) -> Conversation:
-    ops = decoded.ops
-    reverse, ends = is_reverse(ops), client_ends(ops)
-    nfs = np.array([ops.kinds[kind].program == NFS for kind in ops.classes.kind], dtype=np.bool_)
-    callers = {ends[conn][0] for conn in ops.classes.conn[nfs & ~reverse].tolist()}
-    return Conversation(tuple(sorted(hosts)), tuple(sorted(callers)))
+def callers_of(pairs: Sequence[tuple[Collection[str], set[str]]], servers: frozenset[str]) -> Callers:
+    """`pairs`: one or two hosts that have something to say to each other, and those of them that call NFS. `servers`
+    are addresses of the server: one that calls another server is no client of itself."""
+    rows: dict[str, list[int]] = {}
+    names = set()
+    for row, (hosts, callers) in enumerate(pairs):
+        own = {one for one in callers if one not in servers or servers & ({*hosts} - {one} or {one})}
+        names |= own
+        # Of an address of the server all pairs show something: only where it calls is it a client.
+        for address in own | ({*hosts} - servers):
+            rows.setdefault(address, []).append(row)
+    return Callers(tuple(sorted(names)), rows)

@@ -1,4 +1,4 @@
-"""The first and the last bytes of a capture file -> the time of its last packet, without reading what lies between.
+"""The first and the last bytes of a capture file -> its last packet, without reading what lies between.
 
 Only plain pcap and pcapng; anything else, and whatever does not add up, gives None: nothing depends on it but how sure
 `nfslat.fleet.run.points` is of files that belong together.
@@ -12,6 +12,7 @@ from nfslat.model.units import NS_PER_S
 
 SHORT_BYTES = 1 << 16  # tells, unless packets are large
 TAIL_BYTES = 1 << 20
+_HEADER_BYTES = 24  # of a pcap
 _SCAN_BYTES = 1 << 19  # two packets of the largest size lie in it
 _MOST_PACKET_BYTES = 1 << 18
 _DAY_S = 86_400
@@ -24,7 +25,7 @@ _PCAP = {
     bytes.fromhex("a1b23c4d"): (">", 1),
 }
 _PCAPNG = bytes.fromhex("0a0d0d0a")
-_SECTION, _INTERFACE, _PACKET = 0x0A0D0D0A, 1, 6
+_SECTION, _PACKET = 0x0A0D0D0A, 6
 
 
 def can_tell(first: bytes) -> bool:
@@ -32,8 +33,9 @@ def can_tell(first: bytes) -> bool:
     return first[:4] in _PCAP or first[:4] == _PCAPNG
 
 
-def last_ns(first: bytes, last: bytes) -> int | None:
-    """Time of the last whole packet. `first` begins with the file's header, `last` ends where the file does."""
+def last_packet(first: bytes, last: bytes) -> bytes | None:
+    """A capture with the last whole packet alone. `first` begins with the file's header, `last` ends where the file
+    does."""
     if first[:4] in _PCAP:
         return _of_pcap(first, last)
     if first[:4] == _PCAPNG:
@@ -41,38 +43,36 @@ def last_ns(first: bytes, last: bytes) -> int | None:
     return None
 
 
-def _of_pcap(first: bytes, last: bytes) -> int | None:
+def _of_pcap(first: bytes, last: bytes) -> bytes | None:
     order, unit_ns = _PCAP[first[:4]]
     record = struct.Struct(order + "IIII")
-    if len(first) < 24 + record.size:
+    if len(first) < _HEADER_BYTES + record.size:
         return None
-    begin_s = record.unpack_from(first, 24)[0]
+    begin_s = record.unpack_from(first, _HEADER_BYTES)[0]
 
-    def plausible(at: int) -> tuple[int, int] | None:
-        """(time, position behind it) of the record at `at`."""
+    def behind(at: int) -> int | None:
+        """Where the record at `at` ends, if there may be one."""
         seconds, fraction, kept, whole = record.unpack_from(last, at)
         if not begin_s - _DAY_S <= seconds <= begin_s + _MOST_S or fraction * unit_ns >= NS_PER_S:
             return None
-        if not 0 < kept <= whole or whole > _MOST_PACKET_BYTES:
-            return None
-        return seconds * NS_PER_S + fraction * unit_ns, at + record.size + kept
+        return at + record.size + kept if 0 < kept <= whole <= _MOST_PACKET_BYTES else None
 
     for begin in range(min(len(last) - record.size, _SCAN_BYTES) + 1):
-        at, found, records = begin, None, 0
-        while at + record.size <= len(last):
-            one = plausible(at)
-            if one is None:
-                found = None
+        edges = [begin]
+        while edges[-1] + record.size <= len(last):
+            end = behind(edges[-1])
+            if end is None:
+                edges = []
                 break
-            if one[1] > len(last):
+            if end > len(last):
                 break  # cut in the middle of a packet
-            (found, at), records = one, records + 1
-        if found is not None and (records >= _ENOUGH_RECORDS or at == len(last)):
-            return found
+            edges.append(end)
+        if len(edges) > _ENOUGH_RECORDS or (len(edges) > 1 and edges[-1] == len(last)):
+            return first[:_HEADER_BYTES] + last[edges[-2] : edges[-1]]
     return None
 
 
-def _of_pcapng(first: bytes, last: bytes) -> int | None:
+def _of_pcapng(first: bytes, last: bytes) -> bytes | None:
     order = "<" if first[8:12] == bytes.fromhex("4d3c2b1a") else ">"
     end = len(last)
     while end >= 12:
@@ -83,38 +83,17 @@ def _of_pcapng(first: bytes, last: bytes) -> int | None:
         if again != length or kind == _SECTION:
             return None
         if kind == _PACKET and length >= 32:
-            interface, high, low = struct.unpack_from(order + "III", last, end - length + 8)
-            units = _units_per_s(first, order, interface)
-            return None if units is None else (high << 32 | low) * NS_PER_S // units
+            return first[: _packets_begin(first, order)] + last[end - length : end]
         end -= length
     return None
 
 
-def _units_per_s(first: bytes, order: str, interface: int) -> int | None:
-    """What an interface of the first section counts time in; None where it is not among the first blocks."""
-    at, number = 0, 0
+def _packets_begin(first: bytes, order: str) -> int:
+    """Behind the blocks that say what interfaces there are, and in which unit their times are."""
+    at = 0
     while at + 12 <= len(first):
         kind, length = struct.unpack_from(order + "II", first, at)
-        if length < 12 or length % 4 or (kind == _SECTION and at):
-            return None
-        if kind == _INTERFACE:
-            if number == interface:
-                return _resolution(first[at + 16 : at + length - 4], order)
-            number += 1
-        at += length
-    return None
-
-
-def _resolution(options: bytes, order: str) -> int | None:
-    at = 0
-    while at + 4 <= len(options):
-        code, length = struct.unpack_from(order + "HH", options, at)
-        if code == 14:
-            return None  # an offset of whole seconds; hardly anybody writes one
-        if code == 9 and length == 1 and at + 4 < len(options):
-            power = options[at + 4]
-            return int(2 ** (power & 0x7F)) if power & 0x80 else int(10**power)
-        if code == 0:
+        if length < 12 or length % 4 or kind == _PACKET or (kind == _SECTION and at):
             break
-        at += 4 + length + -length % 4
-    return 1_000_000
+        at += length
+    return at

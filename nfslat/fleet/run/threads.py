@@ -18,11 +18,11 @@ from nfslat.answer.model import ServerInFlight
 from nfslat.decode.xid_gaps import missing_calls
 from nfslat.figures.inflight import server_in_flight
 from nfslat.fleet.compare.cells import columns_of
-from nfslat.fleet.compare.windows import Flying, Windows, flying
+from nfslat.fleet.compare.windows import Windows, flying
 from nfslat.fleet.model import Phase, ServerWindow
 from nfslat.inflight.all_clients import ServerWide, seen_of
 from nfslat.inflight.jobs import Jobs, find_jobs
-from nfslat.inflight.levels import hidden_share
+from nfslat.inflight.levels import Levels, hidden_share
 from nfslat.inflight.segments import Calls, segments
 from nfslat.inflight.server import led_by_whole, load_of, threads_of, told
 from nfslat.inflight.threads import Threads, lower_bound
@@ -76,7 +76,7 @@ def find_server_threads(whole: Decoded, windows: Windows, servers: Collection[st
     by_window = OpSums.of(columns, Grouping(window, range(windows.count)))
     of_stretches = OpSums.of(columns, Grouping(number, range(len(stretches))))
     mean_ms = of_stretches.total().rows()[0].mean_ms("server")
-    in_flight = flying(*events, replace(windows, begin_ns=windows.begin_ns - begin_ns))
+    in_flight = flying(events, replace(windows, begin_ns=windows.begin_ns - begin_ns))
     end_ns = max(whole.last_ns, int(windows.edges_ns[-2]) + 1)
     return ServerThreads(
         wide=ServerWide(seen, load),
@@ -181,7 +181,7 @@ def _of_all_time(jobs: Jobs, whole: Threads, stretches: list[_Stretch]) -> Threa
 
 
 def _window_rows(
-    sums: OpSums, windows: Windows, end_ns: int, in_flight: Flying, jobs: Jobs, stretches: list[_Stretch]
+    sums: OpSums, windows: Windows, end_ns: int, in_flight: list[Levels], jobs: Jobs, stretches: list[_Stretch]
 ) -> list[ServerWindow]:
     """A row each, with the limit of the stretch that most of its calls are in; the last one ends at `end_ns`."""
     edges_ns = [*windows.edges_ns[:-1].tolist(), end_ns]
@@ -190,15 +190,14 @@ def _window_rows(
     out = []
     for at, (own, main) in enumerate(zip(sums.rows(), np.argmax(calls, axis=0).tolist(), strict=True)):
         limit = _limit(stretches[main].threads, own)
-        busy_ns = float(in_flight.busy_ns[at])
         out.append(
             ServerWindow(
                 begin=iso(edges_ns[at]),
                 end=iso(edges_ns[at + 1]),
                 ops=own.count,
                 ops_per_s=float(own.count) * NS_PER_S / (edges_ns[at + 1] - edges_ns[at]),
-                in_flight_mean=float(in_flight.area_ns[at]) / busy_ns if busy_ns > 0 else 0.0,
-                in_flight_max=int(in_flight.most[at]),
+                in_flight_mean=in_flight[at].mean or 0.0,
+                in_flight_max=in_flight[at].max,
                 server_ms=own.mean_ms("server"),
                 threads_lower_bound=_seen_at_once(jobs, slice(*bounds[at : at + 2].tolist())),
                 threads_estimate=None if limit is None else limit.estimate,

@@ -5,19 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from nfslat.answer.words import some_of
 from nfslat.fleet.model import Fleet, Pattern
 from nfslat.fleet.sections.clients import clients_section
-from nfslat.fleet.sections.patterns import SCOPES, how_much, how_sure, no_pattern, sentence, who
 from nfslat.fleet.sections.server import server_section
 from nfslat.fleet.sections.words import (
+    SCOPES,
     compared,
     definitions,
     facts_line,
     few_digits,
+    how_much,
+    how_sure,
     inferred_line,
+    no_pattern,
     problem_line,
     run_lines,
+    sentence,
     span,
+    who,
 )
 from nfslat.report.blocks import Block, Cell, Command, Item, Prose, Table, Title
 from nfslat.report.markdown import paragraphs
@@ -98,9 +104,8 @@ def _pattern(one: Pattern, day: str | None, *, all_clients: bool) -> Iterator[Bl
     )
     yield Prose(sentence(one), indent=2)
     if one.scope != "all" and len(one.clients) > 1:
-        names = one.clients if all_clients else one.clients[:_MOST_NAMES]
-        more = f" and {count(len(one.clients) - len(names))} more" if len(one.clients) > len(names) else ""
-        yield Prose(f"Clients: {', '.join(shorten(name, 40) for name in names)}{more}.", indent=2, hanging=2)
+        names = some_of([shorten(name, 40) for name in one.clients], len(one.clients) if all_clients else _MOST_NAMES)
+        yield Prose(f"Clients: {names}.", indent=2, hanging=2)
 
 
 def ops_section(fleet: Fleet) -> Iterator[Block]:

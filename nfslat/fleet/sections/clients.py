@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
-from nfslat.answer.words import adding_up, ms
+from nfslat.answer.words import adding_up, ms, some_of
 from nfslat.fleet.model import Client, Fleet, Pattern
 from nfslat.fleet.sections.words import (
     LETTERS,
@@ -51,30 +51,6 @@ class Arranged:
     apart: dict[str, list[Client]]  # not compared, by state
 
 
-class _Column(NamedTuple):
-    key: str
-    align: str
-    head: str
-
-
-_COLUMNS = (
-    _Column("ops", "r", "ops"),
-    _Column("srt", "d", "client\nSRT"),
-    _Column("network", "d", "= net-\nwork"),
-    _Column("server", "d", "+\nserver"),
-    _Column("queue", "d", "of it\nqueue"),
-    _Column("inferred", "r", "inferred\n+/-"),
-    _Column("excess", "r", "excess\ns"),
-    _Column("p99", "d", "p99\nms"),
-    _Column("lost", "r", "lost"),
-    _Column("clock", "r", "clock\n+/-"),
-    _Column("slots", "r", "slots"),
-    _Column("cause", "l", "layer and\ncause"),
-    _Column("sure", "l", "sure"),
-)
-_GO_FIRST = ("clock", "lost", "p99", "ops", "slots", "queue", "sure")  # where the line has no room
-
-
 def arrange(clients: Sequence[Client], *, all_clients: bool = False) -> Arranged:
     """Who gets a row of figures, who a cell, and who is only counted."""
     ranked = list(enumerate(compared(clients), 1))
@@ -108,10 +84,10 @@ def clients_section(fleet: Fleet, *, all_clients: bool = False) -> Iterator[Bloc
         yield Fitted(partial(_grid, arranged, [one.name for one in fleet.clients]))
     for state, found in arranged.apart.items():
         most = len(found) if all_clients else _WORST
-        more = f" and {count(len(found) - most)} more (--all-clients)" if len(found) > most else ""
+        all_of_them = " (--all-clients)" if len(found) > most else ""
         why = f" ({STATES[state]})" if state in STATES else ""
-        names = ", ".join(shorten(one.name, _NAME) for one in found[:most])
-        yield Prose(f"{state.capitalize()}{why}, {count(len(found))}: {names}{more}.", hanging=2)
+        names = some_of([shorten(one.name, _NAME) for one in found], most)
+        yield Prose(f"{state.capitalize()}{why}, {count(len(found))}: {names}{all_of_them}.", hanging=2)
         if reason := why_not_inferred(found):
             yield Prose(f"{reason}.", indent=2, hanging=2)
 
@@ -131,27 +107,22 @@ def _groups(patterns: Sequence[Pattern]) -> dict[str, str]:
 
 def _rows(rows: list[tuple[int, Client]], groups: dict[str, str]) -> Iterator[Block]:
     """A table; below it why they stand out, once for neighbours of which the same is to be said."""
-    clients = [client for _, client in rows]
-    names = [f"{rank} {shorten(client.name, _NAME)}" for rank, client in rows]
-    columns = [column for column in _COLUMNS if column.key != "inferred" or any(one.inferred for one in clients)]
-    yield _table(names, clients, columns, _GO_FIRST)
+    inferred = any(client.inferred for _, client in rows)
+    yield _table(rows, [column for column in _COLUMNS if column.show is not error or inferred])
     for why, those in groupby(rows, lambda row: groups.get(row[1].name, row[1].why)):
         if why:
             yield Item(f"{_ranks([rank for rank, _ in those])}: {plain(why)}", style="dim")
 
 
-def _table(
-    names: Sequence[str], clients: Sequence[Client], columns: Sequence[_Column], go_first: Sequence[str]
-) -> Table:
-    """Without the columns of `go_first` where they have no room."""
-    figures = [_figures(one) for one in clients]
-    cells = [[name, *(one[column.key] for column in columns)] for name, one in zip(names, figures, strict=True)]
-    narrower = None
-    if go_first:
-        rest = [column for column in columns if column.key != go_first[0]]
-        narrower = _table(names, clients, rest, go_first[1:])
-    align = "l" + "".join(column.align for column in columns)
-    return Table(align, ["client", *(column.head for column in columns)], cells, narrower=narrower)
+def _table(rows: list[tuple[int, Client]], columns: Sequence[_Column]) -> Table:
+    """Where it has no room, without one column after the other."""
+    first = min((column for column in columns if column.goes), key=lambda column: column.goes, default=None)
+    return Table(
+        "l" + "".join(column.align for column in columns),
+        ["client", *(column.head for column in columns)],
+        [[f"{rank} {shorten(one.name, _NAME)}", *(column.show(one) for column in columns)] for rank, one in rows],
+        narrower=None if first is None else _table(rows, [column for column in columns if column is not first]),
+    )
 
 
 def _ranks(ranks: Sequence[int]) -> str:
@@ -159,31 +130,45 @@ def _ranks(ranks: Sequence[int]) -> str:
     return f"{ranks[0]} to {ranks[-1]}" if is_run else ", ".join(map(str, ranks))
 
 
-def _figures(one: Client) -> dict[str, Cell]:
-    """What columns show, by their keys."""
+def _part(one: Client, name: str) -> Figure:
+    """A part of the client SRT, or all of it, with digits that add up."""
     network, server = mean_ms(one, "network"), mean_ms(one, "server")
-    (network_text, server_text), whole = adding_up([network, server], 2)
-    by = blamed(one)
-    return {
-        "ops": few_digits(one.ops),
-        "srt": Figure(whole, mean_ms(one, "client")),
-        "network": Figure(network_text, network),
-        "server": Figure(server_text, server),
-        "queue": "-" if one.queue_ms is None else ms(one.queue_ms, 2),
-        "inferred": error(one),
-        "excess": "-" if one.excess is None else _excess_s(one.excess.total_s),
-        "p99": ms(one.client_ms.p99, 2) if one.client_ms is not None else "-",
-        "lost": lost(one),
-        "clock": clock_error(one.clock),
-        "slots": slots_of(one),
-        "cause": shorten(cause_of(one), 20),
-        "sure": "-" if by is None else shorten(by.confidence, 7),
-    }
+    shown, whole = adding_up([network, server], 2)
+    texts = {"client": whole, "network": shown[0], "server": shown[1]}
+    return Figure(texts[name], mean_ms(one, name))
+
+
+def _dash(value: float | None) -> str:
+    return "-" if value is None else ms(value, 2)
 
 
 def _excess_s(value: float) -> str:
     shown = f"{value:,.1f}" if abs(value) < 10_000 else seconds(value)
     return "0.0" if shown == "-0.0" else shown
+
+
+class _Column(NamedTuple):
+    head: str
+    align: str
+    show: Callable[[Client], Cell]
+    goes: int = 0  # where the line has no room, so many columns go first; 0: it stays
+
+
+_COLUMNS = (
+    _Column("ops", "r", lambda one: few_digits(one.ops), 4),
+    _Column("client\nSRT", "d", lambda one: _part(one, "client")),
+    _Column("= net-\nwork", "d", lambda one: _part(one, "network")),
+    _Column("+\nserver", "d", lambda one: _part(one, "server")),
+    _Column("of it\nqueue", "d", lambda one: _dash(one.queue_ms), 6),
+    _Column("inferred\n+/-", "r", error),
+    _Column("excess\ns", "r", lambda one: "-" if one.excess is None else _excess_s(one.excess.total_s)),
+    _Column("p99\nms", "d", lambda one: _dash(one.client_ms.p99 if one.client_ms else None), 3),
+    _Column("lost", "r", lost, 2),
+    _Column("clock\n+/-", "r", lambda one: clock_error(one.clock), 1),
+    _Column("slots", "r", slots_of, 5),
+    _Column("layer and\ncause", "l", lambda one: shorten(cause_of(one), 20)),
+    _Column("sure", "l", lambda one: "-" if (by := blamed(one)) is None else shorten(by.confidence, 7), 7),
+)
 
 
 # ---- the grid ----

@@ -7,7 +7,7 @@ from typing import Any
 from nfslat.answer.model import MatchedRow, Report
 from nfslat.answer.words import adding_up, ms, shares_adding_up
 from nfslat.report.charts.chart import Chart, Spec
-from nfslat.report.charts.style import INK, ON_COLOUR, SIDES, channel, heading, spread, tips, unit
+from nfslat.report.charts.style import INK, ON_COLOUR, SIDES, as_it_is, channel, heading, spread, tips, unit
 from nfslat.report.text_layout import count_of
 
 _HEAD_PX, _BAR_PX, _LINE_PX, _GAP_PX = 22, 28, 18, 26
@@ -112,7 +112,6 @@ def _bar(title: str, segments: list[tuple[str, float]], texts: list[str], top: i
     x = channel("time, ms", scale={"domain": [low, high], "nice": False, "zero": False}, axis=None)
     y: Spec = {"type": "quantitative", "title": None, "scale": None, "axis": None}
     hue: Spec = {"field": "side", "type": "nominal", "scale": SIDES, "legend": None, "title": "layer"}
-    solid: Spec = {"field": "solid", "type": "quantitative", "scale": None, "legend": None, "title": None}
     bar_top = top + _HEAD_PX
     bar = {
         "mark": {"type": "rect", "strokeWidth": 1},
@@ -124,7 +123,7 @@ def _bar(title: str, segments: list[tuple[str, float]], texts: list[str], top: i
             "y2": {"value": bar_top + _BAR_PX},
             "fill": hue,
             "stroke": hue,
-            "fillOpacity": solid,
+            "fillOpacity": as_it_is("solid"),
         },
     }
     numbers: Spec = {
@@ -152,7 +151,7 @@ def _bar(title: str, segments: list[tuple[str, float]], texts: list[str], top: i
             "y2": {"field": "swatch_end"},
             "fill": hue,
             "stroke": hue,
-            "fillOpacity": solid,
+            "fillOpacity": as_it_is("solid"),
         },
     }
     lines = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -163,6 +163,17 @@ def margin(domain: tuple[float, float], below: float, above: float) -> list[floa
 def channel(title: str, *, kind: str = "quantitative", **more: Any) -> Spec:
     """A field's channel; `title` has the unit in it."""
     return {"type": kind, "title": title, **more}
+
+
+def by_name(field: str, colours: Mapping[str, str]) -> Spec:
+    """The channel of a field that holds one of the names, in their colours or shapes."""
+    scale = {"domain": list(colours), "range": list(colours.values())}
+    return {"field": field, "type": "nominal", "scale": scale, "legend": None, "title": None}
+
+
+def as_it_is(field: str) -> Spec:
+    """The channel of a field that holds an opacity."""
+    return {"field": field, "type": "quantitative", "scale": None, "legend": None, "title": None}
 
 
 def tips(*fields: tuple[str, str] | tuple[str, str, str]) -> list[Spec]:
