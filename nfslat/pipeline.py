@@ -364,7 +364,7 @@ def analyse(
         at_client = at_client._replace(stamps=found.inferred.stamps)
     flying = in_flight(at_server, at_client, others)
     called = client.forward & at_client.compared
-    tried, recovered = _put_off(client, called)
+    tried, recovered = _put_off(client, called | client.beside)
     if is_large:
         give_back()  # that takes most memory
     kind = client.ops.kind[found.matched.client]
@@ -651,7 +651,7 @@ def report_one_side(side: Side, tool: model.Tool, filters: Filters, why_alone: s
     if len(rows := np.flatnonzero(side.forward).astype(np.int32)):
         servers = host_pairs(side.ops, side.ops, Matched(rows, rows)).servers
         at_server = _at_first(at_server, [(one,) for one in servers], at_server.compared)
-    tried, recovered = _put_off(side, side.forward)
+    tried, recovered = _put_off(side, side.forward | side.beside)
     tally = CaptureTally.of(side, missing, "client", tool.srt)
     return model.Report(
         schema=model.SCHEMA,
