@@ -7,14 +7,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from nfslat.clock.clock import Clock
-from nfslat.model.blocks import filled, together
+from nfslat.model.blocks import compact, filled, together
 from nfslat.model.tables import CALL_SHOWN_LAST, I32, I64, REPLY_SHOWN_LAST, Matched, Ops
 
 # How the SRT of an op is measured.
 SRT_DEFINITIONS = {
     "nfslat": "client: first byte of call to last byte of reply; server: last byte of call to first byte of reply",
     "tshark": "from the frame where tshark shows the call to the one where it shows the reply",
-    "first": "from the first frame of the call to the first frame of the reply",
 }
 
 
@@ -58,9 +57,9 @@ class Parts(NamedTuple):
         begin, end = self._instants(at, _INSTANTS[place : place + 2])
         return end - begin
 
-    def whole_ns(self, name: str) -> I64:
+    def whole_ns(self, name: str) -> I32 | I64:
         """The part `name` of all matched ops."""
-        return filled(len(self.matched), np.int64, lambda at: self.ns(name, at))
+        return compact(len(self.matched), lambda at: self.ns(name, at))
 
     def all_ns(self, at: slice | I64 = slice(None)) -> tuple[I64, I64, I64, I64, I64]:
         """Each part of the matched ops in rows `at`, in the order of ``PART_NAMES``."""
@@ -90,8 +89,6 @@ def srt_instants(ops: Ops, definition: str, side: str, rows: slice | I32 | I64 =
             np.where(flags & CALL_SHOWN_LAST, ops.t1[rows], ops.t0[rows]),
             np.where(flags & REPLY_SHOWN_LAST, ops.t3[rows], ops.t2[rows]),
         )
-    if definition == "first":
-        return ops.t0[rows], ops.t2[rows]
     return (ops.t1[rows], ops.t2[rows]) if side == "server" else (ops.t0[rows], ops.t3[rows])
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from captures import Decoder, needs_captures
+from commands import BY as BY_OF_OPTIONS
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +21,6 @@ from wire_tables import GETATTR, READ, WRITE, decoded, op, ops
 import nfslat
 from nfslat.answer.model import Summary
 from nfslat.answer.pivots import IntervalRow, Pivot, PivotRow
-from nfslat.cli import report as report_command
 from nfslat.clock.theta import find_clock
 from nfslat.decode.capture import Source
 from nfslat.errors import UsageError
@@ -34,10 +34,10 @@ from nfslat.match.match import match
 from nfslat.model.details import Callers, Details, Slots, no_details
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I32, Connection, Kind
-from nfslat.pipeline import analyse, decompose
+from nfslat.pipeline import analyse
 from nfslat.report.sections.all import blocks
 from nfslat.report.text_writer import write
-from nfslat.results import Analysis, Side
+from nfslat.results import Analysis, Correlation, Side
 from nfslat.tally.stats import summary_of
 
 ALWAYS = (-(1 << 62), 1 << 62)
@@ -99,7 +99,7 @@ def _pair(*seen: Seen, slots: Slots | None = None, kinds: Sequence[Kind] = ()) -
     matching = match(server.ops, client.ops, ALWAYS, ALWAYS)
     matched = matching.matched
     clock = find_clock(server.ops, client.ops, matched)
-    return analyse(decompose(server, client, matching, matched, clock, srt="nfslat"))
+    return analyse(Correlation(server, client, matching, matched, clock, "nfslat"))
 
 
 def _all(pivot: Pivot) -> list[PivotRow]:
@@ -481,7 +481,7 @@ EXAMPLES = re.findall(
 def test_the_names_of_groupings_are_the_same_everywhere() -> None:
     """The command line, the document and the code have one list, and the document an example of each."""
     rows = re.findall(r"^\| `([a-z]+)` \|", DOCUMENT.split("\n## ")[0], re.MULTILINE)
-    assert tuple(rows) == BY == report_command.BY
+    assert tuple(rows) == BY == BY_OF_OPTIONS
     assert {value for _, _, option, value, _ in EXAMPLES if option == "by"} == set(BY)
     assert "interval" in {option for _, _, option, _, _ in EXAMPLES}
 

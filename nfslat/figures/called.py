@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from nfslat.answer.callers import Called
 from nfslat.model.protocol import op_name, program_name
+from nfslat.model.record import Record
 from nfslat.model.tables import State, endpoint
 from nfslat.model.units import to_ms
 from nfslat.results import Side
@@ -43,11 +43,10 @@ class _Calls(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
-class CalledTally:
+class CalledTally(Record):
     """Calls by who calls whom with which procedure."""
 
-    calls: Mapping[_Key, _Calls] = field(default_factory=dict)
+    calls: Mapping[_Key, _Calls] = {}
 
     @classmethod
     def of(cls, side: Side) -> Self:
@@ -105,7 +104,9 @@ class CalledTally:
 
 
 def called_of(sides: Mapping[str, Side], filters: Filters) -> dict[str, list[Called]]:
-    """Of each side."""
+    """Of each side; nothing where only NFS was asked for, of which other figures say more."""
+    if not filters.all_programs:
+        return {}
     return {name: CalledTally.of(side).rows(filters, side.decoded.last_ns) for name, side in sides.items()}
 
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from nfslat.model.blocks import distinct, filled, tally
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -115,6 +116,13 @@ class Table:
         """The same with other `columns`, of the same types and lengths, and with `others`, which are none."""
         return self._with(columns, **others)
 
+    def compact(self, *names: str) -> Self:
+        """The same, where a column of these whose rows are all alike has the memory of one row: it is not contiguous
+        then, as compiled loops need it."""
+        columns = {name: getattr(self, name) for name in names if len(self)}
+        alike = {name: column for name, column in columns.items() if (column == column[0]).all()}
+        return self._with({name: np.broadcast_to(one[:1].copy(), len(one)) for name, one in alike.items()})
+
     def _with(self, columns: Mapping[str, Any], **others: Any) -> Self:
         made = object.__new__(type(self))  # what the columns have to be they are, and need not be looked at again
         values = vars(self)
@@ -164,8 +172,7 @@ class Table:
         return cls(**made, **others)
 
 
-@dataclass(frozen=True)
-class Connection:
+class Connection(Record):
     """Two endpoints that exchange RPC over one transport: a TCP four-tuple (all its reconnects), or a UDP one.
 
     `a` is the endpoint that sent first. Direction 0 is a to b, direction 1 is b to a.
@@ -371,8 +378,7 @@ class Matched(Table):
         return self.server[at].astype(np.int64), self.client[at].astype(np.int64)
 
 
-@dataclass(frozen=True)
-class Unmatched:
+class Unmatched(Record):
     """For each side, one `Miss` value an op (int8, length of that side's Ops); ``MATCHED`` where it has a partner."""
 
     server: I8

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from nfslat.decompose import PART_NAMES, Parts
 from nfslat.model.blocks import each_block
 from nfslat.model.causes import CAUSES, FROM_OUTSIDE, Cause, code
 from nfslat.model.decoded import Decoded
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64, Ops
 from nfslat.wire.charges.claims import Charges, Claims, Pair, charged
 from nfslat.wire.charges.hosts import Pause, held_claims
@@ -38,14 +38,13 @@ class Sum(NamedTuple):
     ops: int  # that are charged with any of it
 
 
-@dataclass(frozen=True)
-class Charged:
+class Charged(Record, dict=True):
     """Of all matched ops. What `rare` holds and the distance together never exceed a part, and a negative one is
     charged with nothing; what is left is not explained. All exactly, in ns."""
 
     rare: Charges
     parts: Parts
-    net_ns: dict[str, I64]  # call_net and reply_net of each matched op
+    net_ns: dict[str, I32 | I64]  # call_net and reply_net of each matched op
     half_trips_ns: I64  # of each: distance, of each direction, as far as the rest of the part has room for it
     pauses: tuple[Pause, ...]
     plateaus: tuple[Plateau, ...]
@@ -208,7 +207,7 @@ def _each_pair(count: int, numbers: I64 | None) -> Iterator[slice | I64]:
     yield from np.split(order, ends[:-1])
 
 
-def _least_ns(net_ns: dict[str, I64], count: int, numbers: I64 | None) -> I64:
+def _least_ns(net_ns: dict[str, I32 | I64], count: int, numbers: I64 | None) -> I64:
     """The shortest way there and back of an op of each of `count` pairs."""
     there, back = (net_ns[part] for part in NET)
     if numbers is None:
@@ -218,7 +217,7 @@ def _least_ns(net_ns: dict[str, I64], count: int, numbers: I64 | None) -> I64:
     return least.clip(0)
 
 
-def _of_stretch_ns(parts: Parts, net_ns: dict[str, I64], mine: slice | I64) -> int:
+def _of_stretch_ns(parts: Parts, net_ns: dict[str, I32 | I64], mine: slice | I64) -> int:
     """Half of the round trip that these ops of a stretch of time have in common; 0 where they have none.
 
     Its ends are not exact, so the middle counts, unless more than a few ops at the ends took another way: then the path
