@@ -193,9 +193,9 @@ class Windows:
     def ready(self) -> bool:
         """Would `take` give something at once? Waits for 50 ms."""
 
-    def take(self) -> tuple[int, int, bool, Found] | None:
-        """When the next window begins and ends (int ns), whether it is the last one before `renew` takes effect, and
-        what ended in it; None when there is no more. Raises what `decode` raises."""
+    def take(self) -> tuple[int, int, tuple[bool, bool], Found] | None:
+        """When the next window begins and ends (int ns), whether it is the last one before `renew` takes effect, or of
+        all, and what ended in it; None when there is no more. Raises what `decode` raises."""
 
     # With `ring_bytes`, which may be 0.
     @property

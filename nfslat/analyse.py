@@ -200,6 +200,7 @@ def _unseen_there(near: Unseen | None, more_ns: I64) -> Unseen | None:
 
 
 def put_off(side: Side, calls: Bool) -> tuple[list[Request], list[Recovery]]:
-    d = side.decoded
+    """Requests that were put off and tried again, and recoveries, of the ops in `calls`; and of MOUNT and NLM."""
+    d, calls = side.decoded, calls | side.beside
     tried = requests(d.ops, d.details, calls, d.last_ns)
     return tried, recoveries(d.ops, calls, tried)

@@ -21,13 +21,14 @@ from nfslat.inflight.shared import ServerShare, SharedServer
 from nfslat.match.match import Matching
 from nfslat.model.blocks import each_block
 from nfslat.model.decoded import Decoded, Directions
+from nfslat.model.protocol import MOUNT, NLM
 from nfslat.model.tables import I8, I16, I64, Bool, Matched, Ops
 from nfslat.model.units import NS_PER_S
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
 from nfslat.peer.inferred import Inferred
 from nfslat.peer.own import OwnStamps
-from nfslat.select import OF_TIME, REASONS, is_reverse, op_labels
+from nfslat.select import OF_TIME, REASONS, is_reverse, is_without_filters, op_labels
 from nfslat.wire.charges.analysis import Charged
 from nfslat.wire.resends import Waits
 from nfslat.wire.size_limit import SizeLimit
@@ -81,6 +82,15 @@ class Side:
     def forward(self) -> Bool:
         """Mask of the selected ops that an NFS client called."""
         return np.asarray(self.kept & ~self.ops.spread(is_reverse(self.ops)))
+
+    @property
+    def beside(self) -> Bool:
+        """Mask of a client's calls of MOUNT and NLM, which its users see as NFS; none where filters leave out more."""
+        ops = self.ops
+        if not is_without_filters(self.reasons):
+            return np.zeros(len(ops), dtype=np.bool_)
+        is_it = np.array([kind.program in (MOUNT, NLM) for kind in ops.kinds], dtype=np.bool_)
+        return np.asarray(~self.kept & is_it[ops.kind] & ~ops.spread(is_reverse(ops)))
 
     @property
     def flying(self) -> Bool:

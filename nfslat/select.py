@@ -16,7 +16,7 @@ import numpy.typing as npt
 from nfslat.errors import InputError, UsageError
 from nfslat.match import overlap
 from nfslat.model.blocks import tally
-from nfslat.model.protocol import NFS, is_callback_program, op_name
+from nfslat.model.protocol import MOUNT, NFS, is_callback_program, op_name
 from nfslat.model.record import Record
 from nfslat.model.tables import I8, I16, I64, Bool, Classes, Kind, Matched, Ops
 from nfslat.model.thresholds import parse_ops
@@ -150,6 +150,14 @@ def is_reverse(ops: Ops) -> Bool:
     return found
 
 
+def is_refused_mount(ops: Ops) -> bool:
+    """Is there no NFS, for the server refuses to mount?"""
+    if any(ops.kinds[kind].program == NFS for kind in ops.classes.kind):
+        return False
+    is_mount = np.array([kind.program == MOUNT for kind in ops.kinds], dtype=np.bool_)
+    return bool((is_mount[ops.kind] & (ops.status > 0)).any())
+
+
 def is_without_filters(reasons: I8) -> bool:
     """Are all ops there but those of other programs, which none asked for?"""
     return bool((reasons <= REASONS.index("other RPC programs than NFS")).all())
@@ -167,7 +175,7 @@ def select(ops: Ops, filters: Filters, time_ns: I64, first_ns: int) -> I8:
     def drop(reasons: I8, reason: str, mask: npt.ArrayLike) -> None:
         reasons[(reasons == 0) & np.asarray(mask, dtype=np.bool_)] = REASONS.index(reason)
 
-    if not filters.all_programs:
+    if not filters.all_programs and not is_refused_mount(ops):
         drop(why, "other RPC programs than NFS", [ops.kinds[kind].program != NFS for kind in by_class.kind])
     if filters.ops:
         labels = op_labels(ops.kinds)

@@ -721,7 +721,7 @@ def encrypted_calls() -> World:
 
 @situation(
     "mount says access denied: MNT is answered MNT3ERR_ACCES, again and again by autofs",
-    not_yet(fault("server", "operations-fail"), "statuses of MOUNT are not decoded"),
+    fault("server", "operations-fail"),
 )
 def mount_refused() -> World:
     world = World()
@@ -731,6 +731,18 @@ def mount_refused() -> World:
         world.op(
             flow, 10 + 2000.0 * number, 1.0, lambda xid: wire.call(xid, wire.MOUNT, 3, 1, path), struct.pack(">I", 13)
         )
+    return world
+
+
+@situation("Mounts beside READs: one path of ten does not exist, and nobody asks for it again", HEALTHY)
+def mounts_as_ever() -> World:
+    world = World()
+    flow = world.tcp(to=20048)
+    for number in range(10):
+        path = struct.pack(">I", 8) + b"/export%d" % number
+        body = struct.pack(">I", 2) if number == 7 else struct.pack(">II", 0, 32) + wire.FH + struct.pack(">II", 1, 1)
+        world.op(flow, 10 + 2000.0 * number, 1.0, lambda xid, path=path: wire.call(xid, wire.MOUNT, 3, 1, path), body)
+    reads(world, world.tcp(), 10, 300)
     return world
 
 
@@ -748,24 +760,44 @@ def portmapper_blocked() -> World:
     return world
 
 
-@situation(
-    "lockd: a program waits for a lock of NFSv3, NLM answers DENIED and it asks again each second",
-    not_yet(fault("client", "lock-wait"), "statuses of NLM are not decoded"),
-)
-def nlm_denied() -> World:
+_TEST, _LOCK = 1, 2
+
+
+def _locks(procedure: int, denies: Callable[[int], bool]) -> World:
+    """A lock of NLM is asked for each second, and denied or not, beside READs."""
     world = World()
     flow = world.tcp(to=4045)
 
-    def lock(xid: int) -> bytes:
+    def ask(xid: int) -> bytes:
         cookie, owner = struct.pack(">II", 4, xid), struct.pack(">I", 4) + b"host"
-        body = cookie + struct.pack(">II", 0, 0) + owner + struct.pack(">I", 32) + wire.FH
-        return wire.call(xid, 100021, 4, 2, body + struct.pack(">I", 4) + b"ownr" + struct.pack(">IQQ", 1, 0, 0))
+        body = cookie + bytes(4 * procedure) + owner + struct.pack(">I", 32) + wire.FH
+        return wire.call(
+            xid, 100021, 4, procedure, body + struct.pack(">I", 4) + b"ownr" + struct.pack(">IQQ", 1, 0, 0)
+        )
 
     for number in range(120):
-        granted = number % 12 == 11
-        world.op(flow, 10 + 1000.0 * number, 0.5, lock, struct.pack(">III", 4, world.xid + 1, 0 if granted else 1))
+        answer = struct.pack(">III", 4, world.xid + 1, int(denies(number)))
+        world.op(flow, 10 + 1000.0 * number, 0.5, ask, answer)
     reads(world, world.tcp(), 10, 300, each_ms=400)
     return world
+
+
+@situation(
+    "lockd: a program waits for a lock of NFSv3, NLM answers DENIED and it asks again each second",
+    fault("client", "lock-wait"),
+)
+def nlm_denied() -> World:
+    return _locks(_LOCK, lambda number: number % 12 != 11)
+
+
+@situation("lockd: each lock is granted when it is asked for, one in ten a try later", HEALTHY)
+def nlm_granted() -> World:
+    return _locks(_LOCK, lambda number: number % 20 == 19)
+
+
+@situation("A program that stands by looks each second whether somebody has the lock, and never waits for it", HEALTHY)
+def nlm_looked_at() -> World:
+    return _locks(_TEST, lambda number: number % 12 != 11)
 
 
 # --- Clients ----------------------------------------------------------------------------------------------------------

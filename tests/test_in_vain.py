@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from situations import ACK, RST, RST_ACK, SYN, World, silent_syns
 from wire import write_pcap
 
 from nfslat import api
+from nfslat.cli import main as cli
 
 CODE = "syn-unanswered"
 
@@ -121,3 +123,17 @@ def test_one_syn_that_is_lost_and_sent_again_is_no_hang(tmp_path: Path) -> None:
             world.lost["server"].append(flow.raw(1, ">", flow.next[">"] - 1, b"", ack=0, flags=SYN))
         world.op(flow, 1010 + 450.0 * number, 20)
     assert _said(tmp_path, world, "server", "client") is None
+
+
+@pytest.mark.parametrize("sides", [("server", "client"), ("client",)])
+def test_live_names_them_while_nobody_answers(sides: tuple[str, ...], tmp_path: Path) -> None:
+    """From the stretch on in which the third SYN was sent, and not when the captures end."""
+    world, _, syns = silent_syns(710)
+    world.lost["server"] += syns
+    captures = [str(write_pcap(tmp_path / f"{side}.pcap", *world.seen_by(side))) for side in sides]
+    out = tmp_path / "live.json"
+    assert cli.main(["live", *captures, "--interval", "20", "--json", str(out)]) in (0, 1)
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    named = [row["cause"] == CODE for row in rows]
+    assert named[:5] == [False] * 3 + [True] * 2
+    assert len(sides) == 1 or named[5:] == [True] * 2  # of one capture that many packets are not held

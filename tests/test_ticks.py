@@ -14,6 +14,7 @@ from wire import read as read_call
 
 from nfslat import api
 from nfslat.answer import model
+from nfslat.cli.main import main as cli
 from nfslat.clock.tick import Tick, mean_error_ns, tick_of_stamps
 from nfslat.figures.objectives import parse_slo
 from nfslat.model.tables import I64
@@ -275,3 +276,20 @@ def test_a_load_on_a_grid_of_time_is_no_tick(tmp_path: Path) -> None:
     matched = api.run([str(path) for path in captures], api.Options()).summary.matched
     assert matched is not None
     assert matched.tick_ms is None
+
+
+# --- nfslat transport -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("tick_ms", "is_coarse"), [(0.0, False), (10.0, True)])
+def test_conversations_have_no_round_trips_and_percentiles_in_ticks(
+    tick_ms: float, is_coarse: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Means of turns stay; where the capture was taken, a typical turn, and waits that are no longer than a tick go."""
+    capture = read(SAMPLES / "server-threads" / "client.pcap.gz")
+    path = tmp_path / "client.pcap"
+    path.write_bytes(ticking(capture, round(tick_ms * MS)) if tick_ms else capture)
+    assert cli(["transport", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert ("Stamps that tick every 10 ms do not tell them" in out) == is_coarse
+    assert ("appears to be taken" in out) != is_coarse

@@ -583,27 +583,45 @@ impl Decoder {
     /// What was tried in vain to a port that carries RPC between the same hosts is a connection as those with RPC are,
     /// behind these; `begun` is told each, in order.
     fn number_in_vain(&mut self, mut begun: impl FnMut(&Decoder, u32)) {
-        let mut in_vain = std::mem::take(&mut self.in_vain);
-        if in_vain.is_empty() {
+        let is_tried = |flow: &Flow| flow.shared.conn == NO_CONN && Traffic::is_in_vain(&flow.traffic, LEAST_IN_VAIN);
+        let open: Vec<_> = (0..self.flows.list.len()).filter(|&number| is_tried(&self.flows.list[number])).collect();
+        if open.is_empty() && self.in_vain.is_empty() {
             return;
         }
         let known =
             (0..self.tally.connections.len()).flat_map(|conn| [0, 1].map(|way| self.connection(conn).ends(way)));
         let known: HashSet<_> = known.map(|ends| (ends.src, ends.dst, ends.dport)).collect();
+        let carries = |flow: &Flow| known.contains(&(flow.first.src, flow.first.dst, flow.first.dport));
+        let mut in_vain = std::mem::take(&mut self.in_vain);
         in_vain.sort_by_key(|(_, begun, done)| (*begun, done.reconnect, done.direction));
         for (number, first, done) in in_vain {
-            let flow = &mut self.flows.list[number];
-            let Ends { src, dst, dport, .. } = flow.first;
-            if flow.begun != first || !known.contains(&(src, dst, dport)) {
+            let flow = &self.flows.list[number];
+            if flow.begun != first {
                 continue;
             }
-            if flow.shared.conn == NO_CONN {
-                flow.shared.conn = self.tally.connections.len() as u32;
-                self.tally.connections.push(number as u32);
+            if !carries(flow) {
+                self.in_vain.push((number, first, done)); // RPC may come to that port
+                continue;
             }
-            self.finished.push(Finished { conn: flow.shared.conn, ..done });
+            let conn = self.number(number);
+            self.finished.push(Finished { conn, ..done });
             begun(self, first);
         }
+        for number in open {
+            if carries(&self.flows.list[number]) {
+                self.number(number);
+            }
+        }
+    }
+
+    /// The connection that a flow is, from now on if it was none.
+    fn number(&mut self, flow: usize) -> u32 {
+        let conn = &mut self.flows.list[flow].shared.conn;
+        if *conn == NO_CONN {
+            *conn = self.tally.connections.len() as u32;
+            self.tally.connections.push(flow as u32);
+        }
+        *conn
     }
 
     /// No more packets: settle everything that is open.
@@ -650,6 +668,7 @@ impl Decoder {
     pub fn cut(&mut self, before_ns: i64) -> Contents {
         let open: Vec<Row> = self.flows.list.iter().flat_map(|flow| &flow.streams).filter_map(Stream::row).collect();
         let (settled, moves) = self.pairing.split(before_ns, before_ns.saturating_sub(GIVEN_UP_NS), &open);
+        self.number_in_vain(|_, _| {});
         let over = self.finished.len();
         let (mut unread, mut open_unread) = (Unread::default(), Vec::new());
         for flow in &mut self.flows.list {

@@ -1,7 +1,7 @@
-//! Arguments of an NFSv2 (RFC 1094), NFSv3 (RFC 1813) or MOUNT call in, its handle, offset, size and name out.
+//! Arguments of an NFSv2 (RFC 1094), NFSv3, MOUNT or NLM call (RFC 1813) in, its handle, offset, size and name out.
 
 use crate::call::{Call, NONE};
-use crate::protocol::{mount, v2, v3};
+use crate::protocol::{mount, nlm, v2, v3};
 use crate::xdr::Xdr;
 
 /// Length of every NFSv2 handle (RFC 1094 section 2.3.3), and the longest of NFSv3 (RFC 1813 section 2.4).
@@ -83,6 +83,23 @@ pub(crate) fn mount_arguments<'a>(call: &mut Call<'a>, xdr: &mut Xdr<'a>) -> Opt
     if matches!(call.procedure, mount::MNT | mount::UMNT) {
         call.target.name = Some(xdr.opaque()?);
     }
+    Some(())
+}
+
+/// The file, and where the lock begins, that NLM is asked about (RFC 1813 section 6.3; offsets had 32 bits before).
+pub(crate) fn lock_arguments<'a>(call: &mut Call<'a>, xdr: &mut Xdr<'a>) -> Option<()> {
+    xdr.opaque()?; // cookie
+    xdr.skip(match call.procedure {
+        nlm::TEST => 4,               // exclusive
+        nlm::LOCK | nlm::CANCEL => 8, // block, exclusive
+        nlm::UNLOCK => 0,
+        _ => return None,
+    })?;
+    xdr.opaque()?; // caller_name
+    call.fh = hash(nfs_fh3(xdr)?);
+    xdr.opaque()?; // owner
+    xdr.skip(4)?; // svid
+    call.target.offset = if call.version == 4 { offset(xdr.u64()?) } else { xdr.u32()?.into() };
     Some(())
 }
 

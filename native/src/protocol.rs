@@ -3,6 +3,7 @@
 /// Program numbers (RFC 5531 section 13, Linux include/uapi/linux/nfsacl.h).
 pub const NFS: u32 = 100_003;
 pub const MOUNT: u32 = 100_005;
+pub const NLM: u32 = 100_021;
 pub const NFSACL: u32 = 100_227;
 
 /// Callback programs of NFSv4 come from the transient range (RFC 5531 section 8.4.2).
@@ -46,6 +47,11 @@ pub mod message {
 /// Procedures of MOUNT, all versions (RFC 1813 section 5.2).
 pub mod mount {
     numbers! { u32: NULL = 0, MNT = 1, DUMP = 2, UMNT = 3, UMNTALL = 4, EXPORT = 5, }
+}
+
+/// Procedures of NLM (RFC 1813 section 6.1): those up to UNLOCK name a lock of a client's.
+pub mod nlm {
+    numbers! { u32: TEST = 1, LOCK = 2, CANCEL = 3, UNLOCK = 4, GRANTED = 5, SHARE = 20, NM_LOCK = 22, }
 }
 
 /// Procedures of NFSv2 (RFC 1094 section 2.2).

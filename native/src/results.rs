@@ -3,14 +3,14 @@
 use crate::call::{Channels, Gss, Key, NONE};
 use crate::callbacks;
 use crate::operations;
-use crate::protocol::{NFS, NFSACL, acl, cb, is_callback, is_compound, op, v2, v3};
+use crate::protocol::{MOUNT, NFS, NFSACL, NLM, acl, cb, is_callback, is_compound, mount, nlm, op, v2, v3};
 use crate::rpc::integrity;
 use crate::xdr::Xdr;
 
 /// What the results say; `NONE` where nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Results {
-    /// The NFS status, which is the first word of the results of every procedure but NULL.
+    /// The status: the first word of the results of every procedure but NULL of NFS, and of MNT; NLM's is behind a cookie.
     pub status: u32,
     /// COMPOUND: number of results, one an operation; where `status` is not 0, the last one failed.
     pub results: u32,
@@ -65,7 +65,12 @@ fn read(to: &mut Results, xdr: &mut Xdr<'_>, call: &Key) -> Option<()> {
         (NFS, 2, v2::ROOT | v2::WRCACHE) => None, // void
         (NFS, 2, v2::GETATTR..=v2::STATFS) => version2(to, xdr, call.procedure),
         (NFS, 3, v3::GETATTR..=v3::COMMIT) => version3(to, xdr, call.procedure),
-        (NFSACL, 2 | 3, acl::GETACL..=acl::GETXATTRDIR) => {
+        (NFSACL, 2 | 3, acl::GETACL..=acl::GETXATTRDIR) | (MOUNT, 1..=3, mount::MNT) => {
+            to.status = xdr.u32()?;
+            Some(())
+        }
+        (NLM, 1..=4, nlm::TEST..=nlm::GRANTED | nlm::SHARE..=nlm::NM_LOCK) => {
+            xdr.opaque()?; // cookie
             to.status = xdr.u32()?;
             Some(())
         }

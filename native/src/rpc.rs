@@ -6,7 +6,7 @@
 use crate::call::{Call, Gss, NONE};
 use crate::compound::{self, Ranks};
 use crate::nfs;
-use crate::protocol::{AUTH_NONE, AUTH_SYS, LONGEST_AUTH, MOUNT, NFS, RPCSEC_GSS, message};
+use crate::protocol::{AUTH_NONE, AUTH_SYS, LONGEST_AUTH, MOUNT, NFS, NLM, RPCSEC_GSS, message};
 use crate::xdr::Xdr;
 
 const RPC_VERSION: u32 = 2;
@@ -75,6 +75,7 @@ pub(crate) fn read_call<'a>(call: &mut Call<'a>, bytes: &'a [u8], ranks: &Ranks)
         let _ = match call.program {
             NFS if call.version == 2 || call.version == 3 => nfs::arguments(call, &mut arguments),
             MOUNT => nfs::mount_arguments(call, &mut arguments),
+            NLM => nfs::lock_arguments(call, &mut arguments),
             _ if call.is_compound() => compound::arguments(call, &mut arguments, ranks),
             _ => None,
         };

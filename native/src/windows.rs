@@ -30,8 +30,16 @@ pub struct Window {
     pub begin_ns: i64,
     pub end_ns: i64,
     pub contents: Contents,
-    /// Of its decoder, and another one goes on: numbers in the next window are of that.
-    pub is_last: bool,
+    pub behind: Behind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    More,
+    /// Another decoder goes on: numbers in the next window are of that.
+    Another,
+    /// All was read.
+    Nothing,
 }
 
 /// Of a capture that is read for days: what another thread sees of it, and asks for.
@@ -116,7 +124,7 @@ impl<F: FnMut(Window) -> bool> Windows<F> {
         self.decoder.finish();
         let contents = self.decoder.contents();
         let end_ns = self.end_ns.max(contents.span_ns.map_or(i64::MIN, |span| span.1));
-        (self.hand)(Window { begin_ns: self.begin_ns, end_ns, contents, is_last: false });
+        (self.hand)(Window { begin_ns: self.begin_ns, end_ns, contents, behind: Behind::Nothing });
         self.decoder
     }
 
@@ -130,14 +138,15 @@ impl<F: FnMut(Window) -> bool> Windows<F> {
         if t_ns >= self.end_ns {
             let (begin_ns, end_ns) = (self.begin_ns, self.end_ns);
             let contents = self.decoder.cut(end_ns);
-            self.is_wanted &= (self.hand)(Window { begin_ns, end_ns, contents, is_last: false });
+            self.is_wanted &= (self.hand)(Window { begin_ns, end_ns, contents, behind: Behind::More });
             self.begin(end_ns);
         }
         let new = Decoder::new(self.decoder.ranks.clone());
         let mut old = std::mem::replace(&mut self.decoder, new);
         old.finish();
-        let window = Window { begin_ns: self.begin_ns, end_ns: t_ns, contents: old.contents(), is_last: true };
-        self.is_wanted &= (self.hand)(window);
+        let contents = old.contents();
+        self.is_wanted &=
+            (self.hand)(Window { begin_ns: self.begin_ns, end_ns: t_ns, contents, behind: Behind::Another });
         self.begin(t_ns);
         self.begin_ns = t_ns;
         self.early = 0;
@@ -185,7 +194,7 @@ impl<F: FnMut(Window) -> bool> Windows<F> {
             end_ns = self.begin_ns;
         }
         let contents = self.decoder.cut(end_ns);
-        self.is_wanted &= (self.hand)(Window { begin_ns, end_ns, contents, is_last: false });
+        self.is_wanted &= (self.hand)(Window { begin_ns, end_ns, contents, behind: Behind::More });
         if let Some(live) = &self.live {
             let decoder = &self.decoder;
             let is_worn = decoder.packets >= WORN_PACKETS

@@ -53,6 +53,11 @@ _USUAL = 2  # ticks from the median: what is beyond is no matter of ticks
 _STRETCHES = 32  # of the time
 
 
+def bears_means(tick_ns: float, mean_ns: float) -> bool:
+    """Do stamps with this tick tell no more than means of durations that are so long on average?"""
+    return tick_ns * _FINE_ENOUGH > mean_ns
+
+
 def is_coarse(tick: Tick, mean_ns: float, *, alone: bool) -> bool:
     """Do stamps tick so slowly that only means are known of ops which take so long? `alone`: of one capture."""
     return tick.ns * (_FINE_ENOUGH_ALONE if alone else _FINE_ENOUGH) > mean_ns and tick.share >= _LEAST_SHARE

@@ -16,6 +16,7 @@ from nfslat.errors import InputError, ToolError
 from nfslat.kernels.compiled import native
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NFS, NULL, program_name
+from nfslat.select import is_refused_mount
 
 _NAMED = 3
 _MANY = 0.1  # of the packets
@@ -44,6 +45,8 @@ def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Too
         named = any(count and kind.program == NFS and kind.op != 0 for kind, count in calls)
         if not decoded.tls_connections or named:
             return
+    if is_refused_mount(decoded.ops):
+        return
     name = source.name
     if decoded.tls_connections:
         raise InputError(_ENCRYPTED.format("RPC-with-TLS, RFC 9289"), about=name)
@@ -83,7 +86,7 @@ def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Too
             "Wireshark may read",
             about=name,
         )
-    _refuse_unreadable(source)
+    refuse_unreadable(source)
     contents = _contents(source, decoded, tools)
     said = ", ".join(f"{protocol} ({count} packets)" for protocol, count in contents.most_common(_NAMED))
     if "nfs" in contents or "rpc" in contents:
@@ -98,7 +101,7 @@ def refuse_without_nfs(source: Source, decoded: Decoded, tools: Callable[[], Too
     raise InputError(f"no NFS in it; it holds {said or 'no known protocol'}; capture 'port 2049'", about=name)
 
 
-def _refuse_unreadable(source: Source) -> None:
+def refuse_unreadable(source: Source) -> None:
     """Raise ``InputError`` where the packets are of RDMA, or TLS on NFS's port."""
     path = source.files[0].path
     if not path.is_file():

@@ -28,6 +28,7 @@ class Window(Record):
     begin_ns: int
     end_ns: int
     decoded: Decoded
+    is_last: bool = False  # no packet came behind it
 
 
 class Written(Record):
@@ -109,9 +110,9 @@ class Windows:
             self.close()
             self.is_over = True
             raise StopIteration
-        begin_ns, end_ns, self._is_renewed, found = taken
+        begin_ns, end_ns, (self._is_renewed, is_last), found = taken
         facts = {"first_ns": found.first_ns, "last_ns": found.last_ns, "cut_short": False}
-        return Window(begin_ns, end_ns, decoded(found, **facts))
+        return Window(begin_ns, end_ns, decoded(found, **facts), is_last)
 
     @property
     def newest_ns(self) -> int | None:

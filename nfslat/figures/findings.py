@@ -58,6 +58,8 @@ from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.inflight.serial import Serial
 from nfslat.model.details import TcpEvent
+from nfslat.model.protocol import NULL
+from nfslat.model.tables import State
 from nfslat.model.units import NS_PER_MS, to_ms, utc
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
@@ -203,7 +205,8 @@ def _unheard(c: Analysis) -> float:
     if c.inferred is None or c.inferred.near != "server":
         return 0.0
     d = c.server.decoded
-    return unheard_ns(d.ops, d.details.tcp, d.ops.ways(c.server.forward)) / max(d.last_ns - d.first_ns, 1)
+    ways = d.ops.ways(c.server.forward)
+    return unheard_ns(d.ops, d.details.tcp, ways, d.first_ns) / max(d.last_ns - d.first_ns, 1)
 
 
 def _incomplete(c: Analysis) -> int:
@@ -223,8 +226,12 @@ def _incomplete(c: Analysis) -> int:
 
 
 def _lost_share(side: Side) -> float:
-    """Of the ops of a capture, those that it shows with a loss: a hole that was filled, or what its host sent again."""
-    return len(np.unique(side.decoded.details.resent.op)) / max(len(side.ops), 1)
+    """Of the ops of a capture, those that it shows with a loss: a hole that was filled, what its host sent again, or a
+    call that comes again behind its reply, which did not arrive."""
+    ops, loose = side.ops, side.decoded.loose
+    again = np.flatnonzero((loose.state == State.RETRANSMITTED) & (loose.is_reply == 0) & (loose.op != NULL))
+    answered = loose.op[again][loose.first_ns[again] > ops.t3[loose.op[again]]]
+    return len(np.union1d(side.decoded.details.resent.op, answered)) / max(len(ops), 1)
 
 
 def _lost_of(ways: Sequence[model.Transport]) -> float:
@@ -270,6 +277,7 @@ def _facts(
     per_s = rate_per_s(c, names) or None
     sessions = None if above is None or per_s is None else sessions_open(c, rows, per_s * mean.total_ms / 1e3)
     opened = connecting_of(c)
+    answered = np.concatenate([c.matched.client[rows], np.flatnonzero(c.client.beside)])
     how_late = functools.cache(lambda: late_ns(c))  # it sorts all of the server's instants
     return Facts(
         mean=mean,
@@ -282,13 +290,11 @@ def _facts(
         by_op=_of_server(c, by_op),
         reconnects=_reconnects(c),
         connects=_connects(c, opened),
-        failing=failing_of(c.client.ops, c.client.decoded.details.names, c.matched.client[rows]),
+        failing=failing_of(c.client, answered),
         sent_again=_sent_again(c),
         slow_ops=None if thread_ms is not None else slow_ops_of(c, rows, how_late),
         kept_above=times_kept_above(c, rows, sessions, opened),
-        put_off=put_off_of(
-            c.client.ops, c.tried_again, c.matched.client[rows], c.server.ops, as_asked=above is not None
-        ),
+        put_off=put_off_of(c.client, c.tried_again, answered, c.server.ops, as_asked=above is not None),
         recoveries=_times_of(c.recoveries),
         in_series=_in_series(c.serial),
         in_pieces=_in_pieces(known),
@@ -426,10 +432,11 @@ def findings_of_one(side: Side, tried: Sequence[Request], recoveries: Sequence[R
     """What one capture by itself tells: errors that the server answered. Shares are of the response times there."""
     ops, rows = side.ops, np.flatnonzero(side.forward)
     srt_ms = float(to_ms((ops.t3[rows] - ops.t0[rows]).mean())) if len(rows) else 0.0
+    answered = np.concatenate([rows, np.flatnonzero(side.beside)])
     facts = Facts(
         mean=Layers(0.0, srt_ms),
-        put_off=put_off_of(ops, tried, rows, ops, as_asked=False),
-        failing=failing_of(ops, side.decoded.details.names, rows),
+        put_off=put_off_of(side, tried, answered, ops, as_asked=False),
+        failing=failing_of(side, answered),
         recoveries=_times_of(recoveries),
         ops=len(rows),
     )

@@ -14,25 +14,30 @@ from nfslat.model.protocol import NULL32
 from nfslat.model.statuses import Says, rpc_status_name, status_name
 from nfslat.model.tables import I32, I64, U32, Ops
 from nfslat.model.units import to_ms, utc
-from nfslat.outcomes.counts import meanings, nfs_version, operation
+from nfslat.outcomes.counts import meanings, operation, whose_statuses
 from nfslat.outcomes.tries import Outcome, Request
+from nfslat.results import Side
 from nfslat.tally.outcomes import Retries, put_off_rows, statuses_of
 
 
-def put_off_of(ops: Ops, tried: Sequence[Request], rows: I32 | I64, there: Ops, *, as_asked: bool) -> dict[str, PutOff]:
+def put_off_of(
+    side: Side, tried: Sequence[Request], rows: I32 | I64, there: Ops, *, as_asked: bool
+) -> dict[str, PutOff]:
     """By reason (`Says`), the requests whose tries are among the ops in `rows`, and answers that no try helps.
 
-    Their mean is over those ops; `as_asked` over what an application asked for, of which further tries are no part.
-    `there` are the ops of the server's capture, which may show who holds what they wait for.
+    Their mean is over those that are selected; `as_asked` over what an application asked for, of which further tries
+    are no part. `there` are the ops of the server's capture, which may show who holds what they wait for.
     """
+    ops = side.ops
     bad = np.flatnonzero(ops.status > 0)
     if not len(bad):
         return {}
+    kept = side.kept
     mine = np.zeros(len(ops), dtype=np.bool_)
     mine[rows] = True
     some = [one for one in tried if mine[one.tries[0]]]
-    again = sum(len(one.tries) - 1 for one in some)
-    over = max(len(rows) - again, 1) if as_asked else max(len(rows), 1)
+    again = sum(len(one.tries) - 1 for one in some if kept[one.tries[0]]) if as_asked else 0
+    over = max(int(np.count_nonzero(kept[rows])) - again, 1)
     by_reason: dict[Says, list[Request]] = defaultdict(list)
     for one in some:
         by_reason[one.reason].append(one)
@@ -48,17 +53,17 @@ def put_off_of(ops: Ops, tried: Sequence[Request], rows: I32 | I64, there: Ops, 
 
 
 _HOLDERS = {
-    Says.LOCKED: ("LOCK", True),
-    Says.DELAY: ("CB_RECALL", False),
-}  # the operation, and whether its caller is it
+    Says.LOCKED: (("LOCK", "NLM LOCK"), True),
+    Says.DELAY: (("CB_RECALL",), False),
+}  # the operations, and whether their caller is it
 
 
 def _holders(there: Ops, files: U32, reason: Says) -> list[tuple[str, int]]:
     """Clients that have locks on `files`, or of whom the server asks delegations of them back, and how often."""
     if reason not in _HOLDERS:
         return []
-    name, is_caller = _HOLDERS[reason]
-    is_it = np.array([operation(kind) == name for kind in there.kinds], dtype=np.bool_)
+    names, is_caller = _HOLDERS[reason]
+    is_it = np.array([operation(kind) in names for kind in there.kinds], dtype=np.bool_)
     rows = np.flatnonzero(is_it[there.kind] & (there.status == 0) & np.isin(there.fh, files[files != NULL32]))
     ways = there.conn[rows].astype(np.int64) * 2 + (there.direction[rows] if is_caller else 1 - there.direction[rows])
     return Counter(there.connections[way >> 1].source(way & 1)[0] for way in ways.tolist()).most_common()
@@ -67,15 +72,16 @@ def _holders(there: Ops, files: U32, reason: Says) -> list[tuple[str, int]]:
 _NAMES_SHOWN = 3
 
 
-def failing_of(ops: Ops, names: Names, rows: I32 | I64) -> list[Failing]:
+def failing_of(side: Side, rows: I32 | I64) -> list[Failing]:
     """By operation and status, the ops in `rows` that are answered with an error."""
+    ops, names = side.ops, side.decoded.details.names
     rows = np.asarray(rows, dtype=np.int64)
     bad = rows[(ops.status[rows] > 0) | (ops.accept[rows] > 0)]
     if not len(bad):
         return []
     of_op = np.array([operation(kind) for kind in ops.kinds])
     every = Counter(of_op[ops.kind[rows]].tolist())
-    labels, versions = of_op[ops.kind[bad]], np.array([nfs_version(kind) for kind in ops.kinds])[ops.kind[bad]]
+    labels, versions = of_op[ops.kind[bad]], np.array([whose_statuses(kind) for kind in ops.kinds])[ops.kind[bad]]
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     columns = labels, versions, ops.status[bad], ops.accept[bad]
     for at, label, version, status, accept in zip(bad.tolist(), *(column.tolist() for column in columns), strict=True):

@@ -189,7 +189,7 @@ def _layer(name: str, known: Known, c: Analysis, at: I64) -> Layer:
 
 def _between_tries(c: Analysis, at: I64) -> float:
     """Of what an application asked for with the matched ops in `at`, mean ms."""
-    put_off = put_off_of(c.client.ops, c.tried_again, c.matched.client[at], c.server.ops, as_asked=True)
+    put_off = put_off_of(c.client, c.tried_again, c.matched.client[at], c.server.ops, as_asked=True)
     return sum(one.between_ms for one in put_off.values())
 
 

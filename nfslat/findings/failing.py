@@ -15,10 +15,11 @@ _LEADING_OF_ALL = 0.01  # of all operations, too: a few of a rare one lead nothi
 _LEAST_OPS, _LEAST_SHARE = 5, 0.1  # that are worth a warning
 _LEAST_REFUSED, _LEAST_REFUSED_SHARE = 20, 0.2  # answers to who asks what it may: a search meets some anywhere
 # What a server says when it cannot, and not because of what was asked.
-_GRAVE = frozenset("NOSPC DQUOT IO NXIO NODEV ROFS SERVERFAULT RESOURCE FBIG MOVED BADOWNER BADXDR".split()) | {
-    rpc_status_name(accept) for accept in RPC_STATUSES
-}
+_GRAVE = frozenset(
+    "NOSPC DQUOT IO NXIO NODEV ROFS SERVERFAULT RESOURCE FBIG MOVED BADOWNER BADXDR NOLOCKS FAILED".split()
+) | {rpc_status_name(accept) for accept in RPC_STATUSES}
 _REFUSED = frozenset("ACCES PERM NAMETOOLONG".split())
+_MOUNTING = "MNT"  # with any error nothing is mounted
 # A client that asks for these has asked before whether it may.
 _CHECKED = frozenset("READ WRITE COMMIT CREATE MKDIR SYMLINK MKNOD REMOVE RMDIR RENAME LINK SETATTR".split())
 _WHAT_TO_DO = {
@@ -65,12 +66,12 @@ def failing_findings(f: Facts) -> list[Diagnosis]:
 
 
 def _plain(status: str) -> str:
-    return status.partition("ERR_")[2] or status
+    return status.removeprefix("NLM4_").removeprefix("DENIED_").rpartition("ERR_")[2]
 
 
 def _is_grave(group: Failing) -> bool:
     name = _plain(group.status)
-    return name in _GRAVE or (name in _REFUSED and group.op in _CHECKED)
+    return group.op == _MOUNTING or name in _GRAVE or (name in _REFUSED and group.op in _CHECKED)
 
 
 def _is_worth_it(group: Failing) -> bool:

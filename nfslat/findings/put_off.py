@@ -212,7 +212,7 @@ _ADVICE = {
     ),
     "locked": LookAt(
         how=("# on the server: cat /proc/locks, and for NFSv4 cat /proc/fs/nfsd/clients/*/states",),
-        verify="no NFS4ERR_DENIED or NFS4ERR_LOCKED in a new capture",
+        verify="no NFS4ERR_DENIED, NFS4ERR_LOCKED or NLM4_DENIED in a new capture",
     ),
     "state": LookAt(
         how=(

@@ -71,7 +71,7 @@ class Counted(Gapped):
             self._add(one)
         parts = parts[: count or len(parts)]
         joined = in_line([one.decoded for one in parts])
-        return Window(min(one.begin_ns for one in parts), parts[-1].end_ns, joined)
+        return Window(min(one.begin_ns for one in parts), parts[-1].end_ns, joined, parts[-1].is_last)
 
     @property
     def tally(self) -> CaptureTally | None:

@@ -130,7 +130,7 @@ class _Clocks:
         if self._is_ahead(need_ns):
             self._seek(window.end_ns)
             return None
-        self._server.read_to(need_ns, _HELD_NS)
+        self._server.read_to(need_ns, _held_ns(window))
         return self.last_ns
 
     def _is_ahead(self, need_ns: int) -> bool:
@@ -163,7 +163,7 @@ class _Clocks:
             if found is not None:
                 self.last_ns, self._seeks = found, False
                 if not self._is_ahead(window.end_ns - found):
-                    server.read_to(window.end_ns - found, _HELD_NS)
+                    server.read_to(window.end_ns - found, _held_ns(window))
                 return found
         self.tried += 1
         if self.are_met:
@@ -190,6 +190,11 @@ class _Clocks:
         """A clock may have been set: what both have is sought from here on, as at the beginning."""
         self._seeks = True
         self._since = self._server.end_ns or 0, client_ns
+
+
+def _held_ns(window: Window) -> int:
+    """Before its end; windows are longer where nothing came for long."""
+    return _HELD_NS + window.end_ns - window.begin_ns
 
 
 def _nothing_in_common(client: Source, tried: int) -> InputError:

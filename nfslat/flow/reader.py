@@ -44,7 +44,7 @@ class Reader:
         self.end_ns: int | None = None
         self.first_ns: int | None = None
         self.last_ns = 0
-        self.is_over = False
+        self.is_over = self._has_all = False
         self.dropped: list[Ops] = []  # that were not held until somebody asked for them
         self._windows = windows
         self._ahead: deque[Window | None] = deque()
@@ -65,6 +65,7 @@ class Reader:
         self.end_ns = window.end_ns
         self.first_ns = window.decoded.first_ns if self.first_ns is None else self.first_ns
         self.last_ns = window.decoded.last_ns
+        self._has_all = window.is_last
         return window
 
     def read_to(self, end_ns: int, held_ns: int) -> None:
@@ -97,7 +98,7 @@ class Reader:
     @property
     def ran_ns(self) -> tuple[int, int]:
         """From when to when packets were captured, as far as is known."""
-        return self.first_ns or 0, self.last_ns if self.is_over else max(self.end_ns or 0, self.last_ns)
+        return self.first_ns or 0, self.last_ns if self._has_all else max(self.end_ns or 0, self.last_ns)
 
     def _next(self) -> Window | None:
         if self._ahead:

@@ -17,11 +17,13 @@ from nfslat import __version__, pipeline
 from nfslat.answer.model import Report, Tool
 from nfslat.decode.capture import Source
 from nfslat.decode.native import open_source
+from nfslat.decode.protocols import refuse_unreadable
 from nfslat.decode.tools import Tools
 from nfslat.decode.twice import is_suspected, refuse_merged
 from nfslat.decode.windows import Window, Windows
 from nfslat.errors import InputError
 from nfslat.evidence.known import Known
+from nfslat.findings.connecting import CODE as CONNECTING
 from nfslat.flow.analysed import analysed
 from nfslat.flow.gaps import Gapped
 from nfslat.flow.pairs import Pair, pairs
@@ -105,6 +107,7 @@ class _HoldingWindows(Windows):
     first_ns: int | None = None  # of the first packet of all
     idle: Callable[[], None]  # is called while nothing comes
     tools: Callable[[], Tools]
+    _has_rpc = False
     _looks = 0  # so often it was looked at whether it holds the captures of two hosts
 
     def is_ready(self) -> bool:
@@ -114,6 +117,9 @@ class _HoldingWindows(Windows):
     def __next__(self) -> Window:
         window = super().__next__()
         self.first_ns = window.decoded.first_ns if self.first_ns is None else self.first_ns
+        self._has_rpc |= bool(window.decoded.calls.any())
+        if window.is_last and not self._has_rpc:
+            refuse_unreadable(self.source)
         if self._looks < _MOST_LOOKS and is_suspected(window.decoded):
             self._looks += 1
             self._refuse_merged(window)
@@ -265,7 +271,11 @@ def report_of(c: Analysis) -> Report:
 
 
 def slowest_op_ns(report: Report | None) -> int:
-    """What ended in a stretch was called before it, maybe long before: by how much packets have to begin earlier."""
-    matched = None if report is None else report.matched
-    total = None if matched is None else matched.total
-    return 0 if total is None else min(round(total.client_ms.max * NS_PER_MS), _MOST_EARLIER_NS)
+    """What ended in a stretch was called before it, maybe long before, as connections are tried in vain since long:
+    by how much packets have to begin earlier."""
+    if report is None:
+        return 0
+    total = None if report.matched is None else report.matched.total
+    tried_ms = [finding.evidence["longest_ms"] for finding in report.findings if finding.code == CONNECTING]
+    longest_ms: float = max([0.0 if total is None else total.client_ms.max, *tried_ms])
+    return min(round(longest_ms * NS_PER_MS), _MOST_EARLIER_NS)

@@ -1,11 +1,16 @@
-"""Statuses of NFS replies: a number and the version in, its name and what it says of the request out.
+"""Statuses of replies: a number and whose it is in, its name and what it says of the request out.
 
-Sources: RFC 1813 section 2.6, RFC 7530 section 13, RFC 8881 section 15, RFC 7862 section 11, RFC 8276 section 8.5.
+Whose: an `int`, the version of NFS, or the program, MOUNT or NLM.
+
+Sources: RFC 1813 sections 2.6, 5.1.5 and 6.1.5, RFC 7530 section 13, RFC 8881 section 15, RFC 7862 section 11,
+RFC 8276 section 8.5.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+
+from nfslat.model.protocol import MOUNT, NLM
 
 
 class Says(StrEnum):
@@ -48,13 +53,14 @@ _V4 = (
     "OFFLOAD_NO_REQS NOXATTR XATTR2BIG"
 ).split()
 _V4_NAMES = {**_ALL, **_V3, **dict(enumerate(_V4, _V4_FIRST))}
-_NAMES = {2: _ALL, 3: {**_ALL, **_V3}, 4: _V4_NAMES}
+_NLM = "DENIED DENIED_NOLOCKS BLOCKED DENIED_GRACE_PERIOD DEADLCK ROFS STALE_FH FBIG FAILED".split()
+_NAMES = {2: _ALL, 3: {**_ALL, **_V3}, 4: _V4_NAMES, MOUNT: {**_ALL, **_V3}, NLM: dict(enumerate(_NLM, 1))}
 # By `Ops.accept` (RFC 5531 section 9).
 RPC_STATUSES = {
     1: "PROG_UNAVAIL", 2: "PROG_MISMATCH", 3: "PROC_UNAVAIL", 4: "GARBAGE_ARGS", 5: "SYSTEM_ERR", 8: "RPC_MISMATCH",
     9: "AUTH_ERROR",
 }  # fmt: skip
-_PREFIXES = {2: "NFSERR", 3: "NFS3ERR", 4: "NFS4ERR"}
+_PREFIXES = {2: "NFSERR", 3: "NFS3ERR", 4: "NFS4ERR", MOUNT: "MNT3ERR", NLM: "NLM4"}
 
 _SAYS = {
     # Answers to questions (is it there, may I, which minor version or attribute have you), and to what a user does.
@@ -66,24 +72,24 @@ _SAYS = {
         "OLD_STATEID".split(),
         Says.EVERYDAY,
     ),
-    "GRACE": Says.GRACE,
+    **dict.fromkeys(("GRACE", "DENIED_GRACE_PERIOD"), Says.GRACE),
     **dict.fromkeys(("DELAY", "JUKEBOX", "LAYOUTTRYLATER"), Says.DELAY),
-    **dict.fromkeys(("DENIED", "LOCKED"), Says.LOCKED),
+    **dict.fromkeys(("DENIED", "LOCKED", "BLOCKED"), Says.LOCKED),
     **dict.fromkeys(
         "EXPIRED STALE_CLIENTID STALE_STATEID BAD_STATEID BAD_SEQID LEASE_MOVED ADMIN_REVOKED "
         "DELEG_REVOKED BADSESSION BADSLOT CONN_NOT_BOUND_TO_SESSION SEQ_MISORDERED SEQ_FALSE_RETRY DEADSESSION".split(),
         Says.STATE,
     ),
-    **dict.fromkeys("STALE BADHANDLE FHEXPIRED NO_GRACE RECLAIM_BAD RECLAIM_CONFLICT".split(), Says.LOST),
+    **dict.fromkeys("STALE STALE_FH BADHANDLE FHEXPIRED NO_GRACE RECLAIM_BAD RECLAIM_CONFLICT".split(), Says.LOST),
 }
 
 
-def status_name(version: int, status: int) -> str:
-    """``NFS3ERR_JUKEBOX``, ``NFS4ERR_GRACE``; ``OK`` of 0, ``NFS4ERR 10999`` of what has no name."""
+def status_name(whose: int, status: int) -> str:
+    """``NFS3ERR_JUKEBOX``, ``NFS4ERR_GRACE``, ``NLM4_DENIED``; ``OK`` of 0, ``NFS4ERR 10999`` of what has no name."""
     if status == 0:
         return "OK"
-    prefix = _PREFIXES.get(version, "NFSERR")
-    name = _NAMES.get(version, _ALL).get(status, "")
+    prefix = _PREFIXES.get(whose, "NFSERR")
+    name = _NAMES.get(whose, _ALL).get(status, "")
     return f"{prefix} {status}" if not name or name.isdigit() else f"{prefix}_{name}"
 
 
@@ -92,8 +98,8 @@ def rpc_status_name(accept: int) -> str:
     return f"RPC {RPC_STATUSES.get(accept, accept)}"
 
 
-def says(version: int, status: int) -> Says:
-    """What a status of NFS `version` says; a negative one is not known."""
+def says(whose: int, status: int) -> Says:
+    """What a status says; a negative one is not known."""
     if status <= 0:
         return Says.DONE if status == 0 else Says.UNKNOWN
-    return _SAYS.get(_NAMES.get(version, _ALL).get(status, ""), Says.OTHER)
+    return _SAYS.get(_NAMES.get(whose, _ALL).get(status, ""), Says.OTHER)

@@ -8,7 +8,7 @@ import numpy as np
 
 from nfslat.model.blocks import tally
 from nfslat.model.details import Failures
-from nfslat.model.protocol import NFS, NFSACL, NULL, is_callback_program, op_name
+from nfslat.model.protocol import MOUNT, NFS, NFSACL, NLM, NULL, is_callback_program, op_name
 from nfslat.model.statuses import Says, says
 from nfslat.model.tables import I8, I64, Bool, Kind, Ops
 
@@ -24,16 +24,16 @@ class Answered(NamedTuple):
     ops: int
 
 
-def nfs_version(kind: Kind) -> int:
-    """Of NFS, whose statuses the replies to `kind` have; 0: they have none."""
+def whose_statuses(kind: Kind) -> int:
+    """Whose statuses the replies to `kind` have, as `model.statuses` numbers them; 0: they have none."""
     if is_callback_program(kind.program):
         return 4
-    return kind.version if kind.program in (NFS, NFSACL) else 0
+    return {NFS: kind.version, NFSACL: kind.version, MOUNT: MOUNT, NLM: NLM}.get(kind.program, 0)
 
 
 def operation(kind: Kind) -> str:
-    """Its name, as printed."""
-    return op_name(kind.program, kind.version, kind.op)
+    """Its name, as printed; with that of NLM where it is of NLM, whose LOCK is not NFSv4's."""
+    return "NLM " * (kind.program == NLM) + op_name(kind.program, kind.version, kind.op)
 
 
 def answered(ops: Ops, failures: Failures, mask: Bool) -> list[Answered]:
@@ -83,5 +83,5 @@ def meanings(ops: Ops, rows: I64) -> I8:
     numbers = {one: number for number, one in enumerate(Says)}
     pair = ops.kind[rows].astype(np.int64) * _MOST_STATUSES + (ops.status[rows].astype(np.int64) + 1)
     found, of_row = np.unique(pair, return_inverse=True)
-    known = [says(nfs_version(ops.kinds[one // _MOST_STATUSES]), one % _MOST_STATUSES - 1) for one in found.tolist()]
+    known = [says(whose_statuses(ops.kinds[one // _MOST_STATUSES]), one % _MOST_STATUSES - 1) for one in found.tolist()]
     return np.array([numbers[one] for one in known], dtype=np.int8)[of_row]

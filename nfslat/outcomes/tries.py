@@ -45,7 +45,9 @@ _WITHOUT_FILE = frozenset(
 )
 _HASH_BITS = 22
 # DENIED is what LOCKT asks for; for the others nobody waits: the client gives state back by itself.
-_ASKING = frozenset("LOCKT CLOSE FREE_STATEID RELEASE_LOCKOWNER DELEGRETURN LAYOUTRETURN".split())
+_ASKING = frozenset("LOCKT CLOSE FREE_STATEID RELEASE_LOCKOWNER DELEGRETURN LAYOUTRETURN".split()) | {
+    f"NLM {name}" for name in ("TEST", "CANCEL", "UNLOCK")
+}
 
 
 class Outcome(IntEnum):

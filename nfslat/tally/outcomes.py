@@ -12,7 +12,7 @@ from nfslat.model.record import Record
 from nfslat.model.statuses import Says, says, status_name
 from nfslat.model.tables import Ops
 from nfslat.model.units import iso, to_ms
-from nfslat.outcomes.counts import Answered, answered, nfs_version, operation
+from nfslat.outcomes.counts import Answered, answered, operation, whose_statuses
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Outcome, Request, fits_back_off
 from nfslat.results import Side
@@ -150,11 +150,11 @@ def _status_rows(answers: Statuses) -> list[answer.StatusRow]:
         rows.append(
             answer.StatusRow(
                 program=program_name(kind.program),
-                op=operation(kind),
+                op=op_name(kind.program, kind.version, kind.op),
                 version=version_name(kind.program, kind.version, kind.minor),
                 status=None if status == NULL else status,
-                name=None if status == NULL else status_name(nfs_version(kind), status),
-                means=says(nfs_version(kind), status).value,
+                name=None if status == NULL else status_name(whose_statuses(kind), status),
+                means=says(whose_statuses(kind), status).value,
                 failed_op=None if failed == NULL else op_name(kind.program, kind.version, failed),
                 count=ops,
             )
@@ -192,7 +192,7 @@ def _row(op: str, version: str, reason: Says, retries: Retries) -> answer.TriedA
 def statuses_of(ops: Ops, rows: Sequence[int]) -> Counter[str]:
     """How many of the ops in `rows` have which status, by its name."""
     return Counter(
-        status_name(nfs_version(ops.kinds[kind]), status)
+        status_name(whose_statuses(ops.kinds[kind]), status)
         for kind, status in zip(ops.kind[list(rows)].tolist(), ops.status[list(rows)].tolist(), strict=True)
     )
 
@@ -201,5 +201,5 @@ def _recovery(ops: Ops, one: Recovery) -> answer.Recovery:
     calls: Counter[str] = Counter()
     for row in one.rows:
         kind, status = ops.kinds[ops.kind[row]], int(ops.status[row])
-        calls[operation(kind) + (f" {status_name(nfs_version(kind), status)}" if status > 0 else "")] += 1
+        calls[operation(kind) + (f" {status_name(whose_statuses(kind), status)}" if status > 0 else "")] += 1
     return answer.Recovery(iso(one.begin_ns), to_ms(one.end_ns - one.begin_ns), dict(calls), one.calls, one.waited)

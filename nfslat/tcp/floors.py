@@ -127,7 +127,8 @@ def floors(talk: Talk, there: Samples, back: Samples) -> Floors:
     packets = talk.packets
     handshake = [NULL, NULL]
     syns = np.flatnonzero(packets.flags & SYN)
-    if len(syns) == 2 and packets.direction[syns[0]] == 0 and packets.direction[syns[1]] == 1:
+    opens = packets.flags[syns[:1]] & ACK == 0  # of one time the answer may stand in front of what it answers
+    if len(syns) == 2 and opens.all() and packets.direction[syns].tolist() == [0, 1]:
         handshake[0] = int(packets.t_ns[syns[1]] - packets.t_ns[syns[0]])
         later = packets.direction[syns[1] + 1 :] == 0
         later &= packets.flags[syns[1] + 1 :] & ACK != 0

@@ -141,6 +141,7 @@ class Detail(Record):
     b: str
     begin: str
     duration_s: float
+    tick_ms: float | None  # of the stamps of its capture, or of the slower of two; None: they are fine
     counts: tuple[Counts, Counts]  # from a, from b
     costs: tuple[Cost, ...]  # the largest first; none that is 0
     turns: Turns

@@ -39,6 +39,7 @@ T = TypeVar("T")
 _COSTS: tuple[Limit, ...] = (
     Cause.DELAYED_ACK, Cause.LOSS, Cause.SPURIOUS, Cause.RECEIVE_WINDOW, Cause.CONGESTION, Cause.UNKNOWN_WINDOW
 )  # fmt: skip
+_OFF_BY = 2  # ticks, a wait between two stamps and less than one
 _SOME_PACKETS = 32_768  # that tell how slowly stamps tick
 _CLOSELY = 64  # conversations with the most packets: of these it is worked out what TCP cost
 
@@ -68,7 +69,7 @@ def make(
     In full are the `top` conversations that TCP cost most, or that have most packets; or `stream` alone. `trace` is
     what SQL*Net itself said. `drawn`: of so many, what graphs are drawn from; `in_parts`: for comparisons alone.
     """
-    first = traces[0]
+    first, tick_ns = traces[0], max(map(_tick_ns, traces))
     pairs = {} if both is None else {pair.rows[0]: pair for pair in both.pairs}
     packets = np.bincount(first.packets.conversation, minlength=len(first.conversations))
     rows = np.flatnonzero(packets) if stream is None else np.array([stream])
@@ -78,7 +79,7 @@ def make(
     best: list[_Known] = []
     for row in order[:_CLOSELY]:
         sight = paired(both, pairs[row]) if both is not None and row in pairs else alone(first, row)
-        costs[row] = _costs(sight)
+        costs[row] = _costs(sight, tick_ns)
         rank = (row not in pairs, -sum(cost.ms for cost in costs[row]), -int(packets[row]), row)
         # What the others shared goes at once: together it is as large as the trace, or larger.
         best = sorted([*best, _Known(rank, row, sight, costs[row])], key=lambda one: one.rank)[:top]
@@ -95,6 +96,7 @@ def make(
                 b=sender(talk, 1),
                 begin=iso(int(talk.packets.t_ns.min())),
                 duration_s=to_s(int(talk.packets.t_ns.max() - talk.packets.t_ns.min())),
+                tick_ms=to_ms(tick_ns) if tick_ns else None,
                 counts=_of_both(sight, lambda end, way: counts(end.talk, way)),
                 costs=costs_of,
                 turns=turns(talk, taken),
@@ -153,8 +155,8 @@ def _waits(sight: Sight) -> Waits:
     return dataclasses.replace(own, place=Place.BOTH_ENDS, rounds=rounds, windows=windows, limits=limits)
 
 
-def _costs(sight: Sight) -> tuple[model.Cost, ...]:
-    """The largest first."""
+def _costs(sight: Sight, tick_ns: int) -> tuple[model.Cost, ...]:
+    """The largest first; none of waits that are no longer than stamps may be off."""
     there, back = _of_both(sight, lambda end, way: end.splits[way])
     sums, waited = there.sums_ns() + back.sums_ns(), there.waits + back.waits
     total = int(np.ptp(sight.talk.packets.t_ns))
@@ -162,7 +164,7 @@ def _costs(sight: Sight) -> tuple[model.Cost, ...]:
     for limit in _COSTS:
         at = LIMITS.index(limit)
         ns = int(sums[at])
-        if ns:
+        if ns > _OFF_BY * tick_ns * int(waited[at]):
             found.append(model.Cost(limit, to_ms(ns), ns / total if total else 0.0, int(waited[at])))
     return tuple(sorted(found, key=lambda cost: -cost.ms))
 
@@ -251,8 +253,7 @@ def _notes(traces: Sequence[Trace], both: Both | None, found: int, closely: int)
     notes = [traces[0].source.made_from] if traces[0].source.made_from else []
     for trace in traces:
         name = trace.source.name
-        some_ns = trace.packets.t_ns[:_SOME_PACKETS]
-        if tick_ns := tick_of_stamps(some_ns, len(some_ns)):
+        if tick_ns := _tick_ns(trace):
             notes.append(
                 f"{name}: its time stamps tick every {to_ms(tick_ns):g} ms: times of single packets, round trips, "
                 "delays and percentiles are ticks, and one below none is no clock that was set; only sums and means of "
@@ -306,6 +307,11 @@ def _not_compared(trace: Trace, others: Sequence[int] | None) -> str:
     if row is not None:
         return f"{text}, but conversation {row} has: --stream {row}"
     return f"{text}, nor has any other that was looked at: it is of other connections, or they are encrypted"
+
+
+def _tick_ns(trace: Trace) -> int:
+    some_ns = trace.packets.t_ns[:_SOME_PACKETS]
+    return tick_of_stamps(some_ns, len(some_ns))
 
 
 def _uncaptured(trace: Trace) -> str:

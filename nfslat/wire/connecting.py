@@ -123,23 +123,27 @@ def _fate(there: There | None, tcp: Tcp, row: int, carries: int) -> Fate:
     return Fate.IN_SERVER if late_ns >= LEAST_RETRY_NS else Fate.TO_CLIENT
 
 
-def unheard_ns(ops: Ops, tcp: Tcp, ways: I64) -> int:
-    """How long in all clients were not heard of before they opened a connection, after others; `ways` as before.
+def unheard_ns(ops: Ops, tcp: Tcp, ways: I64, since_ns: int) -> int:
+    """How long in all, from `since_ns` on, clients were not heard of before they opened a connection, after others;
+    `ways` as before.
 
     At the server nothing shows whether it had nothing to ask for then, or its first SYNs were lost.
     """
-    lives: dict[str, list[tuple[int, int, bool]]] = {}
-    for way in ways.tolist():
-        host = ops.connections[way >> 1].source(way & 1)[0]
-        for row in np.flatnonzero(tcp.conn == way >> 1).tolist():
-            is_client = int(tcp.direction[row]) == way & 1
-            opens = bool(is_client and tcp.saw_syn[row] == 1)
-            lives.setdefault(host, []).append((int(tcp.first_ns[row]), int(tcp.last_ns[row]), opens))
+
+    def ends(way: int) -> tuple[str, str]:
+        return ops.connections[way >> 1].source(way & 1)[0], ops.connections[way >> 1].destination(way & 1)[0]
+
+    lives: dict[tuple[str, str], list[tuple[int, int, bool]]] = {ends(way): [] for way in ways.tolist()}
+    columns = (tcp.conn * 2 + tcp.direction, tcp.first_ns, tcp.last_ns, tcp.saw_syn == 1)
+    for way, first_ns, last_ns, opens in zip(*(column.tolist() for column in columns), strict=True):
+        for hosts, is_client in ((ends(way), True), (ends(way ^ 1), False)):
+            if hosts in lives:
+                lives[hosts].append((first_ns, last_ns, is_client and opens))
     total_ns = 0
     for stood in lives.values():
         heard_ns = None
         for first_ns, last_ns, opens in sorted(stood, key=lambda life: (life[0], not life[2])):
             if heard_ns is not None and opens and first_ns - heard_ns >= LEAST_RETRY_NS:
-                total_ns += first_ns - heard_ns
+                total_ns += max(first_ns - max(heard_ns, since_ns), 0)
             heard_ns = last_ns if heard_ns is None else max(heard_ns, last_ns)
     return total_ns

@@ -41,3 +41,15 @@ def test_fragments_that_are_lost_are_named_in_their_stretch(
     assert cli.main(["live", *captures, "--interval", "5", "--json", str(out)]) in (0, 1)
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert {row["cause"] for row in rows[1:-1]} == causes
+
+
+@pytest.mark.parametrize("lossy", [True, False])
+def test_answers_that_are_asked_for_again_did_not_arrive(lossy: bool, tmp_path: Path) -> None:
+    """The server's capture alone shows each reply whole, and calls that come again behind theirs: what that costs, it
+    does not show, and does not say that nothing is wrong."""
+    out = tmp_path / "report.json"
+    capture = write_pcap(tmp_path / "server.pcap", _load(lossy)[0].seen_by("server"))
+    assert cli.main([str(capture), "-q", "--json", str(out)]) == 0
+    verdict = json.loads(out.read_text())["verdict"]
+    assert ("packets are lost" in verdict["text"]) == lossy
+    assert not lossy or verdict["outcome"] == "undecided"

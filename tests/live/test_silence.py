@@ -46,6 +46,19 @@ def test_calls_that_nobody_answers_are_no_idle_time(sides: tuple[str, ...], tmp_
 
 
 @pytest.mark.parametrize("sides", [("server", "client"), ("client",)])
+def test_a_call_that_the_end_of_a_file_cuts_off_waits_for_nothing(sides: tuple[str, ...], tmp_path: Path) -> None:
+    """The stretch goes on for seconds behind the last packet, and nobody knows what came then."""
+    tcp = served()
+    for number in range(100):
+        ask(tcp, 210.0 + 5 * number, 21 + number)
+    tcp.send(712.0, ">", wire.read(121))
+    tcp.ack(712.1, "<")
+    (row,) = _watched(tmp_path, tcp, sides, tmp_path / "live.json")
+    assert row["cause"] is None
+    assert "waits" not in row["text"]
+
+
+@pytest.mark.parametrize("sides", [("server", "client"), ("client",)])
 def test_calls_that_are_sent_once_are_named_by_the_silence_behind_them(sides: tuple[str, ...], tmp_path: Path) -> None:
     """Three READs that are acknowledged and never answered; nothing but keep-alives follows."""
     tcp = served()

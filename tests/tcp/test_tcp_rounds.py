@@ -119,6 +119,15 @@ def test_the_handshake_says_where_the_capture_was_taken(back_ms: float, place: P
     assert Shared(talk).floors.place is place
 
 
+def test_an_answer_in_front_of_its_syn_says_nothing_of_the_path() -> None:
+    """Both have one time, and stand in the file the other way round."""
+    line = Timeline()
+    line.add(10, "<", -1, 0, 0, SYN | ACK)
+    line.add(10, ">", -1, 0, None, SYN)
+    line.add(210, ">", 0, 0, 0, ACK)
+    assert Shared(line.trace().talk(0)).floors.place is Place.UNKNOWN
+
+
 def _delayed(count: int = 3, held_ms: float = 40) -> Timeline:
     """Write, write, read with Nagle: each second write waits for the ACK of the first."""
     line = Timeline()

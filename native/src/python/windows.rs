@@ -16,7 +16,7 @@ use crate::capture::{self, Error};
 use crate::compound::Ranks;
 use crate::decoder::{Decoder, Wanted};
 use crate::ring::{Ring, Written};
-use crate::windows::{Live, Size, Window, decode_windows};
+use crate::windows::{Behind, Live, Size, Window, decode_windows};
 
 enum Told {
     Window(Box<Window>),
@@ -99,9 +99,9 @@ impl Windows {
         }
     }
 
-    /// When the next window began and ended, whether numbers behind it are others, and what ended in it; None when there
-    /// is no more.
-    fn take(&self, py: Python<'_>) -> PyResult<Option<(i64, i64, bool, Found)>> {
+    /// When the next window began and ended, whether numbers behind it are others, or all was read, and what ended in
+    /// it; None when there is no more.
+    fn take(&self, py: Python<'_>) -> PyResult<Option<(i64, i64, (bool, bool), Found)>> {
         // A capture that is still being made may bring nothing for long, and Ctrl-C is to be heard meanwhile.
         let told = loop {
             match py.detach(|| self.wait()) {
@@ -111,10 +111,10 @@ impl Windows {
         };
         match told {
             Some(Told::Window(window)) => {
-                let Window { begin_ns, end_ns, contents, is_last } = *window;
+                let Window { begin_ns, end_ns, contents, behind } = *window;
                 let is_cut = contents.counts.captured_bytes < contents.counts.wire_bytes;
                 let found = Found::new(py, contents, Turns::default(), is_cut, Vec::new())?;
-                Ok(Some((begin_ns, end_ns, is_last, found)))
+                Ok(Some((begin_ns, end_ns, (behind == Behind::Another, behind == Behind::Nothing), found)))
             }
             Some(Told::End(done)) => {
                 let files = of_files(py, done.map_err(failure)?)?;

@@ -3,7 +3,7 @@
 use super::{Channels, Key, Results, SequenceResult, SessionResult, parse_results};
 use crate::call::{ChannelAttrs, Gss, NONE};
 use crate::compound::tests::ranks;
-use crate::protocol::{NFS, NFSACL};
+use crate::protocol::{MOUNT, NFS, NFSACL, NLM};
 use crate::rpc::tests::build::*;
 use crate::rpc::{Accept, parse_call, parse_reply};
 use proptest::prelude::*;
@@ -28,20 +28,24 @@ fn sequence() -> Bytes {
     words(&[53, 0]).id().words(&[42, 3, 17, 29, 1])
 }
 
-/// Every procedure of NFSv2, v3, v4 and NFSACL but NULL says its status; other programs have none.
+/// Every procedure of NFSv2, v3, v4 and NFSACL but NULL says its status, and so does MNT, and NLM behind a cookie; what
+/// answers nothing else has none.
 #[test]
 fn statuses() {
     let status = |program, version, procedure| parse_results(&words(&[70]).0, &key(program, version, procedure)).status;
     for (program, version, procedure) in
-        [(NFS, 2, 1), (NFS, 2, 17), (NFS, 3, 1), (NFS, 3, 21), (NFS, 4, 1), (NFSACL, 3, 1)]
+        [(NFS, 2, 1), (NFS, 2, 17), (NFS, 3, 1), (NFS, 3, 21), (NFS, 4, 1), (NFSACL, 3, 1), (MOUNT, 3, 1)]
     {
         assert_eq!(status(program, version, procedure), 70, "{program} {version} {procedure}");
     }
     for (program, version, procedure) in
-        [(NFS, 2, 0), (NFS, 2, 3), (NFS, 3, 0), (NFS, 4, 0), (NFS, 3, 22), (100_005, 3, 1), (100_021, 4, 2)]
+        [(NFS, 2, 0), (NFS, 2, 3), (NFS, 3, 0), (NFS, 4, 0), (NFS, 3, 22), (MOUNT, 3, 5), (NLM, 4, 0), (NLM, 4, 23)]
     {
         assert_eq!(status(program, version, procedure), NONE, "{program} {version} {procedure}");
     }
+    let denied = Bytes::default().opaque(b"cookie").words(&[1]);
+    assert_eq!(parse_results(&denied.0, &key(NLM, 4, 2)).status, 1);
+    assert_eq!(parse_results(&denied.0[..8], &key(NLM, 4, 2)).status, NONE);
 }
 
 /// READ says the bytes returned and NFSv3's WRITE those written, with attributes or without.

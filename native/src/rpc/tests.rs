@@ -198,6 +198,19 @@ fn other_programs() {
     }
 }
 
+/// NLM names the file, and where its lock begins, behind what each procedure says first.
+#[test]
+fn locks() {
+    let tail = || Bytes::default().opaque(b"host").opaque(HANDLE).opaque(b"owner").words(&[7]);
+    for (procedure, between) in [(1, 4), (2, 8), (3, 8), (4, 0)] {
+        let head = Bytes::default().opaque(b"cookie").raw(&vec![0; between]);
+        let old = call([NLM, 3, procedure], &head.clone().raw(&tail().words(&[4096, 1]).0));
+        let new = call([NLM, 4, procedure], &head.raw(&tail().hypers(&[1 << 40, 1]).0));
+        assert_eq!([&old, &new].map(|bytes| parse(bytes).fh), [hash(); 2]);
+        assert_eq!([&old, &new].map(|bytes| parse(bytes).target.offset), [4096, 1 << 40]);
+    }
+}
+
 /// Every flavor of credential says its number, and the arguments behind it are found.
 #[test]
 fn flavors() {

@@ -90,7 +90,7 @@ fn enough() {
 fn a_decoder_is_replaced() {
     let (mut found, mut renewed) = (Vec::new(), 0);
     let hand = |window: Window| {
-        renewed += usize::from(window.is_last);
+        renewed += usize::from(window.behind == Behind::Another);
         found.push((window.begin_ns, window.end_ns, window.contents.counts.kinds.iter().sum::<u64>()));
         true
     };

@@ -79,7 +79,8 @@ def _all(a: Detail, b: Detail, turned: bool) -> Iterator[Figure]:
             kind = _Kind("rate with data to send", "Mbit/s", "higher", not in_turns, False, 1e6)
             yield _figure(kind, of, x.busy_bits, y.busy_bits)
         yield _figure(_Kind("round trip", "ms", "lower", one_way, True), of, x.round_trips_ms, y.round_trips_ms)
-        yield from _percentiles(of, a.waits.rounds[at].trips, b.waits.rounds[other].trips)
+        if a.tick_ms is None and b.tick_ms is None:
+            yield from _percentiles(of, a.waits.rounds[at].trips, b.waits.rounds[other].trips)
         for limit in (*_COSTS, *_EXPLAIN):
             if any(x.waited_ms[limit].total) or any(y.waited_ms[limit].total):
                 kind = _Kind(WAITS[limit], "ms/s", "lower", limit in _COSTS, False, least=_MS_PER_S)

@@ -186,10 +186,10 @@ def detail_blocks(one: Detail) -> Iterator[Block]:
         yield from ends_section(one.ends)
         if one.ends.turns is not None:
             yield from compared_section(one.ends.turns)
-    yield from turns_section(one.turns)
-    if one.walk is not None:
+    yield from turns_section(one.turns, one.tick_ms)
+    if one.walk is not None and one.tick_ms is None:
         yield from walk_section(one.walk)
-    yield from rounds_section(one.waits)
+    yield from rounds_section(one.waits, one.tick_ms)
     yield from windows_section(one.waits)
     yield from throughput_section(one.throughput)
     yield from sizes_section(one.sizes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nfslat.answer.words import ms, percent
+from nfslat.clock.tick import bears_means
 from nfslat.report.blocks import Block, Cell, Gap, Prose, Table, Title
 from nfslat.report.text_layout import count, count_of, duration
 from nfslat.tcp.floors import Place
@@ -16,8 +17,9 @@ _TIMERS = {40: "Linux", 50: "Solaris", 100: "Solaris", 200: "Windows or BSD", 50
 _SHOWN = 3  # episodes of held packets
 
 
-def rounds_section(found: Waits) -> Iterator[Block]:
-    """How long the connection took to set up, and data to be acknowledged, and what that cost."""
+def rounds_section(found: Waits, tick_ms: float | None) -> Iterator[Block]:
+    """How long the connection took to set up, and data to be acknowledged, and what that cost; nothing of single round
+    trips where the stamps tick too slowly."""
     if found.setup is not None and found.setup.is_repeated:
         yield Title("Connection set-up")
         yield Prose(_setup(found.setup, found.rounds[found.setup.opener].sender), hanging=2, style="bold")
@@ -25,6 +27,10 @@ def rounds_section(found: Waits) -> Iterator[Block]:
     if not with_data:
         return
     yield Title("Round trips (data to the ACK that covers it)")
+    trips_of = [one.trips for one in with_data if one.trips is not None]
+    if tick_ms is not None and any(bears_means(tick_ms, trips.mean_ms) for trips in trips_of):
+        yield Prose(f"Stamps that tick every {tick_ms:g} ms do not tell them, nor where the capture was taken.")
+        return
     delayed = [one for one in with_data if one.delayed]
     for one in delayed:
         yield Prose(_delayed_answer(one), hanging=2, style="bold" if one.delayed_lost_ms else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nfslat.answer.words import ms, percent
+from nfslat.clock.tick import bears_means
 from nfslat.model.causes import WORDS, Cause
 from nfslat.report.blocks import Block, Cell, Command, Item, Prose, Table, Title
 from nfslat.report.text_layout import count, count_of, duration, shorten
@@ -24,8 +25,9 @@ _FEW = 0.5  # of the time in the slowest tenth: few long ones
 _STEADY = 0.2  # in the slowest tenth: all take about as long
 
 
-def turns_section(found: Turns) -> Iterator[Block]:
-    """How many turns, what they cost, in which part, and what it would be without delayed ACKs."""
+def turns_section(found: Turns, tick_ms: float | None) -> Iterator[Block]:
+    """How many turns, what they cost, in which part, and what it would be without delayed ACKs; means alone where the
+    stamps tick too slowly for more."""
     if found.shape is Shape.SILENT:
         return
     yield Title("Turns: requests and responses, by changes of direction")
@@ -43,14 +45,17 @@ def turns_section(found: Turns) -> Iterator[Block]:
         return
     yield Prose(_cost(found), style="bold")
     yield Prose(f"{found.asker} asks ({_ASKER_BY[found.asker_by]}), {found.answerer} answers.")
+    in_ticks = tick_ms is not None and bears_means(tick_ms, _mean(found))
     names = _PARTS if found.asker_round_trip_ms is None else _PARTS | {"think": "asker, and the path to it"}
+    shown = 4 if in_ticks else 7
     rows: list[list[Cell]] = [
         [names[part.part], duration(part.total_ms), percent(part.share)]
         + ([part.each.mean_ms, part.each.p50_ms, part.each.p99_ms, part.each.max_ms] if part.each else [None] * 4)
         for part in found.parts
     ]
     rows.append(["conversation", duration(found.conversation_ms), "", None, None, None, None])
-    yield Table("lrrdddd", ["part", "in all", "share", "mean ms", "p50", "p99", "max"], rows)
+    heads = ["part", "in all", "share", "mean ms", "p50", "p99", "max"]
+    yield Table("lrrdddd"[:shown], heads[:shown], [row[:shown] for row in rows])
     think = next((part.each for part in found.parts if part.part == "think"), None)
     if found.asker_round_trip_ms is not None and think is not None:
         yield Prose(
@@ -60,7 +65,7 @@ def turns_section(found: Turns) -> Iterator[Block]:
     if found.request_bytes is not None and found.response_bytes is not None:
         yield Prose(
             f"A turn takes {ms(_mean(found))} ms and moves {count(round(found.request_bytes))} bytes there, "
-            f"{count(round(found.response_bytes))} back (means). {_few_or_many(found)}"
+            f"{count(round(found.response_bytes))} back (means). {'' if in_ticks else _few_or_many(found)}"
         )
     if found.stalls:
         stalls = [_stall(stall) for stall in found.stalls]
@@ -75,7 +80,7 @@ def turns_section(found: Turns) -> Iterator[Block]:
             f"{duration(found.whole_total_ms)}.",
             style="bold",
         )
-    if found.round_trips_alone_ms is not None and found.round_trip_ms is not None:
+    if not in_ticks and found.round_trips_alone_ms is not None and found.round_trip_ms is not None:
         yield Prose(
             f"That many round trips alone, at the shortest of {ms(found.round_trip_ms)} ms, take "
             f"{duration(found.round_trips_alone_ms)}."
