@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from functools import cache
-from typing import Any, dataclass_transform
+from typing import Any, Self, dataclass_transform
 
 from msgspec import Struct, field
 
@@ -43,3 +43,16 @@ class Record(Struct, frozen=True):
     """Fields that stay as they are made; `cached_property` needs ``dict=True``."""
 
     __dataclass_fields__ = Fields()
+
+    @classmethod
+    def like(cls, source: Any, **others: Any) -> Self:
+        """What `source` has under the same names, and `others`."""
+        return cls(**{name: getattr(source, name) for name in declared(cls) if name not in others}, **others)
+
+    def plus(self, later: Self, **others: Any) -> Self:
+        """Each field added to that of `later`, None where either is, but for `others`."""
+        sums = {}
+        for name in declared(type(self)).keys() - others.keys():
+            before, now = getattr(self, name), getattr(later, name)
+            sums[name] = None if before is None or now is None else before + now
+        return type(self)(**sums, **others)
