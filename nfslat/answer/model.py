@@ -58,7 +58,7 @@ class Tool(Record):
     version: str  # version of nfslat
     engine: str  # what decoded the captures, with its version: "tshark 4.0.17"
     command: str  # the command line
-    srt: Annotated[str, Must(enum=["nfslat", "tshark", "first"])]  # the SRT definition in force (--srt)
+    srt: Annotated[str, Must(enum=["nfslat", "tshark"])]  # the SRT definition in force (--srt)
 
 
 class AuditNote(Record):

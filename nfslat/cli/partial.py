@@ -6,10 +6,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from nfslat.answer.model import NextStep, StackRow, Verdict
-from nfslat.findings.catalogue import next_step
+from nfslat.findings.catalogue import VAGUE, next_step
 from nfslat.findings.catalogue import row as row_of
 from nfslat.findings.diagnosis import Diagnosis
-from nfslat.findings.leads import VAGUE
 from nfslat.findings.steps import THREADS
 from nfslat.findings.words import ms
 from nfslat.model.record import Record

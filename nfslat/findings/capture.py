@@ -22,7 +22,7 @@ _GRAVEST = (
 _LEAST = ("observer-effect", "capture-duplicates", "capture-reordered")
 
 
-class Audited(Evidence, frozen=True, eq=False, kw_only=True):
+class Audited(Evidence, frozen=True, kw_only=True):
     """Of all findings on the captures themselves."""
 
     capture: str  # server, client or both

@@ -13,7 +13,6 @@ from nfslat.findings.words import ms, percent, span, times
 from nfslat.wire.above import Why
 
 SESSION_SLOTS = "session-slots"
-SLOT_CODES = ("client-slots", SESSION_SLOTS)
 ABOVE = "above-wire"
 _HELD_BY_SLOTS = "slots"  # `ClientInFlight.held`
 _SOME = 0.05
@@ -33,7 +32,7 @@ _KEPT = {
 }
 
 
-class Slots(Evidence, eq=False, kw_only=True):
+class Slots(Evidence, kw_only=True):
     """Of client-slots and session-slots."""
 
     slots: int  # of the mount, or of the session
@@ -79,7 +78,7 @@ class Slots(Evidence, eq=False, kw_only=True):
         return f" in use {percent(self.at_limit_share)} of the time"
 
 
-class AboveWire(Evidence, eq=False, kw_only=True):
+class AboveWire(Evidence, kw_only=True):
     """Evidence of the finding above-wire."""
 
     above_wire_ms: float  # of the application's mean
@@ -93,7 +92,7 @@ class AboveWire(Evidence, eq=False, kw_only=True):
     unseen_ms: float | None  # what each of their ops would have to take to explain all of it
 
 
-class Serial(Evidence, eq=False, kw_only=True):
+class Serial(Evidence, kw_only=True):
     """Evidence of the finding serial-calls."""
 
     calls: int
@@ -104,7 +103,7 @@ class Serial(Evidence, eq=False, kw_only=True):
     listings: int  # READDIRs whose replies hold no attributes
 
 
-class Pieces(Evidence, eq=False, kw_only=True):
+class Pieces(Evidence, kw_only=True):
     """The parts of a call, of serial-pieces."""
 
     call: str  # of the application, or its wait

@@ -10,7 +10,7 @@ _UNUSUAL_PPM = 100
 _MOST_STEPS = 3  # that are named one by one
 
 
-class Step(Evidence, frozen=True, eq=False, kw_only=True):
+class Step(Evidence, frozen=True, kw_only=True):
     """Of clock-step."""
 
     ms: float
@@ -18,19 +18,19 @@ class Step(Evidence, frozen=True, eq=False, kw_only=True):
     at: str
 
 
-class MoreSteps(Evidence, frozen=True, eq=False, kw_only=True):
+class MoreSteps(Evidence, frozen=True, kw_only=True):
     """Of clock-step: those that are not named one by one."""
 
     count: int
 
 
-class NoFit(Evidence, frozen=True, eq=False, kw_only=True):
+class NoFit(Evidence, frozen=True, kw_only=True):
     """Of clock-unknown."""
 
     contradicting: int  # calls and replies that agree with no offset that the others allow
 
 
-class Drift(Evidence, frozen=True, eq=False, kw_only=True):
+class Drift(Evidence, frozen=True, kw_only=True):
     """Of clock-drift."""
 
     drift_ppm: float

@@ -19,7 +19,7 @@ _WHERE = {
 }
 
 
-class Connecting(Evidence, frozen=True, eq=False, kw_only=True):
+class Connecting(Evidence, frozen=True, kw_only=True):
     """What the finding syn-unanswered rests on."""
 
     connections: int

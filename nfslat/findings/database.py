@@ -17,7 +17,7 @@ _SOME = 0.1  # of the database time: worth a word
 _LEAST_S = 60.0  # less database time is no load
 
 
-class NoWait(Evidence, eq=False, kw_only=True):
+class NoWait(Evidence, kw_only=True):
     """Of database-no-wait."""
 
     db_time_min: float

@@ -39,7 +39,7 @@ _WHAT_TO_DO = {
 _ELSE = ("journalctl -u nfs-server --since '-1 h' # on the server", "what the server says of it")
 
 
-class Failed(Evidence, eq=False, kw_only=True):
+class Failed(Evidence, kw_only=True):
     """What the finding operations-fail rests on."""
 
     op: str

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from nfslat.answer.model import Hang, Unanswered
-from nfslat.findings.catalogue import CAUSE, HANGS
+from nfslat.findings.catalogue import CAUSE
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
 from nfslat.findings.server import Reconnect
 from nfslat.findings.words import lowered, ms, span, times
 
+SHUT, UNACKNOWLEDGED, UNANSWERED = "window-stays-shut", "never-acknowledged", "calls-unanswered"
 _OFTEN = 3  # tries, of which one would have come by
 _LEADING_WAIT_MS = 10_000.0  # a call that is older leads, however many others were answered
 _OTHER = {"server": "client", "client": "server"}
@@ -25,7 +26,7 @@ _UNTIL = {
 }
 
 
-class Hanging(Evidence, eq=False, kw_only=True):
+class Hanging(Evidence, kw_only=True):
     """Of window-stays-shut and never-acknowledged."""
 
     connections: int
@@ -103,7 +104,7 @@ def _finding(why: str, hangs: Sequence[Hang]) -> Diagnosis:
     is_window = longest.awaits == "window"
     few = why == "lost" and (longest.compared or 0) < _OFTEN
     found = diagnosis(
-        HANGS[0 if is_window else 1],
+        SHUT if is_window else UNACKNOWLEDGED,
         host if is_window or why == "taken" else "network",
         (_shut if is_window else _unacknowledged)(evidence, longest, host, why),
         share=None,
@@ -199,7 +200,7 @@ def _of_path(host: str, why: str) -> LookAt:
     )
 
 
-class Waiting(Evidence, eq=False, kw_only=True):
+class Waiting(Evidence, kw_only=True):
     """Figures of calls-unanswered; those of one call are the oldest's."""
 
     ops: str  # ``3 READs``
@@ -289,7 +290,7 @@ def _waiting(layer: str, groups: Sequence[Unanswered], ops: int, total_ms: float
     is_long = oldest.longest_ms >= _LEADING_WAIT_MS
     is_known = _place(oldest)[1] and not evidence.replied
     waiting = diagnosis(
-        HANGS[2],
+        UNANSWERED,
         layer,
         _unanswered(evidence),
         share=None,

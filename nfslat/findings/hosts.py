@@ -23,7 +23,7 @@ _PRESSURE, _MEMORY = 0.2, 0.05  # of the time
 _SWAP_KIB_S, _FAULTS_S = 100.0, 100.0
 
 
-class HostPause(Evidence, eq=False, kw_only=True):
+class HostPause(Evidence, kw_only=True):
     """Evidence of the finding host-pause."""
 
     wait_ms: float  # mean, of the ops on the wire
@@ -45,7 +45,7 @@ class HostPause(Evidence, eq=False, kw_only=True):
         return f"{often}for {'up to ' if often else ''}{span(self.longest_ms)}"
 
 
-class Busy(Evidence, eq=False, kw_only=True):
+class Busy(Evidence, kw_only=True):
     """Evidence of the finding host-busy."""
 
     signs: tuple[str, ...]  # what its own tools say of it, in words

@@ -18,7 +18,7 @@ _VARIES = 0.2  # of the shortest round trip, and ...
 _MOSTLY = 0.5  # of the network's time: where so much of it has no cause, it may not be the path's
 
 
-class Delay(Evidence, frozen=True, eq=False, kw_only=True):
+class Delay(Evidence, frozen=True, kw_only=True):
     """Evidence of the finding net-delay."""
 
     least_round_trip_ms: float  # between the hosts
@@ -28,7 +28,7 @@ class Delay(Evidence, frozen=True, eq=False, kw_only=True):
     share_slowest: float | None = None  # of the slowest 1 %
 
 
-class Asymmetry(Evidence, frozen=True, eq=False, kw_only=True):
+class Asymmetry(Evidence, frozen=True, kw_only=True):
     """Evidence of the finding net-asymmetry."""
 
     call_net_ms: float  # mean, of the call on the network
@@ -36,7 +36,7 @@ class Asymmetry(Evidence, frozen=True, eq=False, kw_only=True):
     error_ms: float  # of either, as the clocks are known
 
 
-class Between(Evidence, frozen=True, eq=False, kw_only=True):
+class Between(Evidence, frozen=True, kw_only=True):
     """Evidence of the finding between-taps."""
 
     network_ms: float  # mean
@@ -45,7 +45,7 @@ class Between(Evidence, frozen=True, eq=False, kw_only=True):
     captured_within_ms: float | None = None  # what a host sends, of being sent
 
 
-class Varies(Evidence, frozen=True, eq=False, kw_only=True):
+class Varies(Evidence, frozen=True, kw_only=True):
     """Evidence of the finding net-jitter."""
 
     wait_ms: float  # mean, beyond the shortest round trip

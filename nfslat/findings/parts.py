@@ -13,13 +13,11 @@ from typing import NamedTuple, Protocol
 from msgspec import structs
 
 from nfslat.answer.model import Verdict
-from nfslat.findings.catalogue import CAUSE, row
+from nfslat.findings.catalogue import CAUSE, PUT_OFF, VAGUE, row
 from nfslat.findings.diagnosis import Diagnosis, Gain
 from nfslat.findings.facts import MATTERS
 from nfslat.findings.layers import Layers
-from nfslat.findings.leads import VAGUE
 from nfslat.findings.network import BETWEEN
-from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import THREADS, UNKNOWN
 from nfslat.findings.slow_ops import SLOW_OPS, STORAGE
@@ -91,7 +89,7 @@ def lead_by_parts(
 
     `of_hosts`: they are of pairs of hosts, a whole of which is only their mixture.
     """
-    if whole.verdict.cause in PUT_OFF_CODES or sum(part.row.time_share for part in parts) < SHARE_OF_NEARLY_ALL:
+    if whole.verdict.cause in PUT_OFF or sum(part.row.time_share for part in parts) < SHARE_OF_NEARLY_ALL:
         return None  # what passes between tries is in no part's response times
     if whole.mean.client_ms is not None:
         return None if of_hosts else _beside_the_application(parts, whole)

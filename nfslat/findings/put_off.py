@@ -11,7 +11,6 @@ from nfslat.findings.facts import Facts, PutOff
 from nfslat.findings.words import ms, percent, span, times
 
 GRACE, DELAY, LOCKS, STATE, LOST = "server-grace", "server-delay", "lock-wait", "state-lost", "handles-lost"
-PUT_OFF_CODES = (GRACE, DELAY, LOCKS, STATE)
 _CODES = {"grace": GRACE, "delay": DELAY, "locked": LOCKS, "state": STATE}
 # Whose it is. A lock is held by an application, of this client or of another.
 _LAYERS = {"grace": "server", "delay": "server", "locked": "client", "state": "server"}
@@ -23,7 +22,7 @@ _STORM, _STORM_SHARE = 20, 0.1  # answers, and their share of the ops
 _FITS = 0.7  # of the waits for the next try that Linux makes: timers run late, and recovery begins anew
 
 
-class TriedAgain(Evidence, eq=False, kw_only=True):
+class TriedAgain(Evidence, kw_only=True):
     """Of server-grace, server-delay, lock-wait and state-lost."""
 
     requests: int  # that were tried again, at least
@@ -67,7 +66,7 @@ class TriedAgain(Evidence, eq=False, kw_only=True):
         return f"{self.each}, {self.answered}" if self.requests else f"it {self.answered}"
 
 
-class Lost(Evidence, eq=False, kw_only=True):
+class Lost(Evidence, kw_only=True):
     """Of handles-lost."""
 
     answers: int

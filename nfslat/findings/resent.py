@@ -12,7 +12,7 @@ _LEAST_OPS, _LEAST_SHARE = 5, 0.01
 _USUAL_MS = 10_000.0  # whoever waits for that long has a timeout as it should be (nfs(5): 60 s by TCP)
 
 
-class SentAgain(Evidence, frozen=True, eq=False, kw_only=True):
+class SentAgain(Evidence, frozen=True, kw_only=True):
     """What the finding rpc-timeout rests on."""
 
     ops: int  # whose call was sent again while its connection stood

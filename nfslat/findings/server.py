@@ -37,7 +37,7 @@ _UNNAMED = frozenset(("COMPOUND",))  # NFSv4 that shows no operation
 _BLIND = 0.25  # of the messages unseen: in flight is not what it seems
 
 
-class Workers(Evidence, eq=False, kw_only=True):
+class Workers(Evidence, kw_only=True):
     """How many calls the server works on at once, as the packets show it."""
 
     threads_estimate: int | None
@@ -47,7 +47,7 @@ class Workers(Evidence, eq=False, kw_only=True):
     witnesses: int  # light ops that waited as long as the others
 
 
-class Window(Evidence, eq=False, kw_only=True):
+class Window(Evidence, kw_only=True):
     """What the server's TCP window kept above the wire."""
 
     above_wire_ms: float  # mean, at most
@@ -55,7 +55,7 @@ class Window(Evidence, eq=False, kw_only=True):
     window_ms: float  # how long it had no room, in all
 
 
-class Queue(Evidence, eq=False, kw_only=True):
+class Queue(Evidence, kw_only=True):
     """Of server-threads; and of server-storage and server-queue-unknown where there is a queue that is not threads'."""
 
     queue_ms: float | None  # mean wait; null where counters alone tell of it
@@ -96,7 +96,7 @@ class Queue(Evidence, eq=False, kw_only=True):
         )
 
 
-class Storage(Evidence, eq=False, kw_only=True):
+class Storage(Evidence, kw_only=True):
     """Evidence of the finding server-storage."""
 
     in_thread_ms: float  # mean
@@ -116,7 +116,7 @@ class Storage(Evidence, eq=False, kw_only=True):
         return f"Operations take long {IN_THREAD if self.light_ops is not None else OR_PROCESSOR}"
 
 
-class Unknown(Evidence, eq=False, kw_only=True):
+class Unknown(Evidence, kw_only=True):
     """Evidence of the finding server-queue-unknown."""
 
     server_ms: float  # mean
@@ -125,7 +125,7 @@ class Unknown(Evidence, eq=False, kw_only=True):
     share_slowest: float | None = None  # of the slowest 1 %
 
 
-class Reconnect(Evidence, eq=False, kw_only=True):
+class Reconnect(Evidence, kw_only=True):
     """Of reconnect."""
 
     ops: int  # that were sent again on a new connection
@@ -151,7 +151,7 @@ class Reconnect(Evidence, eq=False, kw_only=True):
         return bool(self.above_wire_ms)
 
 
-class ConnectionCap(Evidence, eq=False, kw_only=True):
+class ConnectionCap(Evidence, kw_only=True):
     """Evidence of the finding connection-cap."""
 
     level: int  # calls in flight at which the server closes its window
@@ -159,7 +159,7 @@ class ConnectionCap(Evidence, eq=False, kw_only=True):
     zero_window_ms: float
 
 
-class ServerWindow(Window, eq=False, kw_only=True):
+class ServerWindow(Window, kw_only=True):
     """Evidence of the finding server-window."""
 
     longest_ms: float

@@ -26,7 +26,7 @@ _FEW_LIGHT = 3
 _QUICK = 0.3  # of the time: storage that takes less is not what they wait for
 
 
-class Late(Evidence, frozen=True, eq=False, kw_only=True):
+class Late(Evidence, frozen=True, kw_only=True):
     """Of server-slow-ops; and of server-storage where it is slow now and then."""
 
     ops: tuple[str, ...]  # operations that are slow at times
@@ -72,7 +72,7 @@ class Late(Evidence, frozen=True, eq=False, kw_only=True):
         return f"{self.slow_ops:,} of {self.of_ops:,} {_plural(self.ops)}"
 
 
-class LateUnseen(Evidence, frozen=True, eq=False, kw_only=True):
+class LateUnseen(Evidence, frozen=True, kw_only=True):
     """Evidence of server-slow-ops, where the captures do not show which are slow."""
 
     slow_ops: int  # so many are not shown

@@ -22,7 +22,7 @@ _TO_SERVER = ("call_send", "call_net")  # parts in which a call waits
 _TIMERS = {40: "Linux's 40 ms", 50: "Solaris' 50 ms", 100: "Solaris' 100 ms", 200: "the 200 ms of Windows and BSD"}
 
 
-class Waits(Evidence, frozen=True, eq=False, kw_only=True):
+class Waits(Evidence, frozen=True, kw_only=True):
     """Of all findings on what TCP made of the path."""
 
     wait_ms: float  # mean
@@ -32,7 +32,7 @@ class Waits(Evidence, frozen=True, eq=False, kw_only=True):
     share_slowest: float | None = None  # of the slowest 1 %
 
 
-class Loss(Evidence, frozen=True, eq=False, kw_only=True):
+class Loss(Evidence, frozen=True, kw_only=True):
     """Evidence of the finding net-loss."""
 
     lost_segments: int | None  # between the captures
@@ -44,7 +44,7 @@ class Loss(Evidence, frozen=True, eq=False, kw_only=True):
     incomplete_datagrams: int | None = None  # UDP's, that came without a fragment
 
 
-class LostBySize(Waits, frozen=True, eq=False, kw_only=True):
+class LostBySize(Waits, frozen=True, kw_only=True):
     """Evidence of the finding path-mtu."""
 
     way: str  # in which large ones vanish: "call" or "reply"
@@ -56,13 +56,13 @@ class LostBySize(Waits, frozen=True, eq=False, kw_only=True):
     chance: float  # of this, at most, by loss that does not care for size
 
 
-class Reordering(Evidence, frozen=True, eq=False, kw_only=True):
+class Reordering(Evidence, frozen=True, kw_only=True):
     """Evidence of the finding net-reordering."""
 
     in_server_ms: float  # of it what looks like the server's response time
 
 
-class DelayedAck(Evidence, frozen=True, eq=False, kw_only=True):
+class DelayedAck(Evidence, frozen=True, kw_only=True):
     """Evidence of the finding delayed-ack."""
 
     delayed_by: str  # server or client
@@ -70,28 +70,28 @@ class DelayedAck(Evidence, frozen=True, eq=False, kw_only=True):
     pauses: int | None
 
 
-class ZeroWindow(Evidence, frozen=True, eq=False, kw_only=True):
+class ZeroWindow(Evidence, frozen=True, kw_only=True):
     """Evidence of the finding zero-window."""
 
     closed_by: str  # server or client
     in_server_ms: float  # of it what looks like the server's response time
 
 
-class ReceiveWindow(Evidence, frozen=True, eq=False, kw_only=True):
+class ReceiveWindow(Evidence, frozen=True, kw_only=True):
     """Evidence of the finding receive-window."""
 
     narrowed_by: str  # server or client
     in_server_ms: float  # of it what looks like the server's response time
 
 
-class SendersWindow(Evidence, frozen=True, eq=False, kw_only=True):
+class SendersWindow(Evidence, frozen=True, kw_only=True):
     """Of congestion-window and unknown-window."""
 
     sender: str  # server or client
     in_server_ms: float  # of it what looks like the server's response time
 
 
-class Bandwidth(Evidence, frozen=True, eq=False, kw_only=True):
+class Bandwidth(Evidence, frozen=True, kw_only=True):
     """Of bandwidth."""
 
     in_server_ms: float  # of it what looks like the server's response time

@@ -8,12 +8,11 @@ from msgspec import structs
 
 from nfslat.answer.model import NextStep, Objective, Verdict
 from nfslat.answer.words import complete
-from nfslat.findings.catalogue import next_step, row
+from nfslat.findings.catalogue import PUT_OFF, VAGUE, next_step, row
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.layers import LAYERS, Layers
-from nfslat.findings.leads import COMPLETE, FEW_OPS, INCOMPLETE, VAGUE, VERY_FEW_OPS, Ground, Lead, lead
+from nfslat.findings.leads import COMPLETE, FEW_OPS, INCOMPLETE, VERY_FEW_OPS, Ground, Lead, lead
 from nfslat.findings.network import Delay
-from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.server import UNKNOWN
 from nfslat.findings.slow_ops import LateUnseen
 from nfslat.findings.unseen import WithUnseen, between
@@ -184,7 +183,7 @@ def _of_cause(
         known = f" It explains {percent(cause.share)} of the mean on the wire." if cause.share else ""
         return [f"{cause.headline}{either}.", row(cause.code).uncounted + known]
     if by == "tries":
-        share = sum(one.share or 0.0 for one in findings if one.code in PUT_OFF_CODES)
+        share = sum(one.share or 0.0 for one in findings if one.code in PUT_OFF)
         of = "all the time of requests" if mean.client_ms is None else "the application's time"
         put_off = f"{percent(share)} of {of} passes between tries, and no response time shows it"
         return [f"{cause.headline}. {put_off}{either}."]
@@ -255,7 +254,7 @@ def _also(found: Lead, at_least: str) -> str:
 
 def _between_tries(findings: Sequence[Diagnosis], found: Lead) -> list[str]:
     """Requests that were tried again, where they are not most of the time, and the application's is not known."""
-    tried = [one for one in findings if one.code in PUT_OFF_CODES and one.share is not None]
+    tried = [one for one in findings if one.code in PUT_OFF and one.share is not None]
     most = max(tried, key=lambda one: one.share or 0.0, default=None)
     if most is None or most is found.cause or most in found.also:
         return []
@@ -279,7 +278,7 @@ def _proof(
         figures += [f"client SRT {mean.said(wire_ms)} ms", f"server SRT {mean.said(mean.server_ms)} ms"]
     else:
         figures += [f"client SRT {between(unseen.wire_ms)} ms", f"server SRT {between(unseen.server_ms)} ms"]
-    if cause is not None and cause.code in PUT_OFF_CODES:
+    if cause is not None and cause.code in PUT_OFF:
         total = sum(getattr(one.evidence, "total_between_ms", 0.0) for one in findings)
         return [f"between tries {span(total)} in all", *figures]
     if cause is not None and mean.client_ms is None:

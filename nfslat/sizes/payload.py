@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from nfslat.errors import UsageError
 from nfslat.model.record import Record
 
+HEADERS = ("tcp", "ethernet", "rpc", "sdu", "fetch")  # which `Wire`, `Sqlnet` and `transfer` have the bytes of
 SDU_HEADER = 10  # TNS header 8, data flags 2
 IP_TCP_HEADERS = 40  # IPv4 20, TCP 20, both without options
 ETHERNET_HEADERS = 18  # header 14, frame check sequence 4 (IEEE 802.3 section 3.1.1)

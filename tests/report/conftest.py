@@ -687,7 +687,7 @@ def _reports(draw: st.DrawFn, compared: bool = False, pictured: bool = False) ->
     charge = st.builds(Charge, *charged_to, number, amount, amount, _share, amount, _share)
     return Report(
         schema=SCHEMA,
-        nfslat=Tool("0.1.0", draw(_text), draw(_text), draw(st.sampled_from(["nfslat", "tshark", "first"]))),
+        nfslat=Tool("0.1.0", draw(_text), draw(_text), draw(st.sampled_from(["nfslat", "tshark"]))),
         captures={side: draw(_captures()) for side in sides},
         raw={side: draw(_raw_rows()) for side in sides},
         selection=Selection(

@@ -9,7 +9,8 @@ import numpy as np
 
 from nfslat.answer import model
 from nfslat.figures.pivots import sizes_of
-from nfslat.findings.client import SLOT_CODES, Slots
+from nfslat.findings.catalogue import SLOTS
+from nfslat.findings.client import Slots
 from nfslat.findings.network import DELAY, Delay
 from nfslat.fleet.compare.attributes import attributes, servers_of
 from nfslat.fleet.compare.cells import Cells, OpClass, cells_of, columns_of
@@ -186,7 +187,7 @@ def _round_trip_ms(report: model.Report) -> float | None:
 
 def _slots(report: model.Report) -> int | None:
     for one in report.findings:
-        if one.code in SLOT_CODES:
+        if one.code in SLOTS:
             return Slots.read(one).slots
     return report.inflight.client.slots_estimate if report.inflight else None
 
