@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
+from tabulate import tabulate
+
 from nfslat.answer import model
 from nfslat.answer.words import ms
 from nfslat.report.blocks import Advice, Block, Cell, Command, Figure, Item, Label, Prose, RankedFinding, Table, Title
 from nfslat.report.sections.all import blocks
 from nfslat.report.sections.inferred import inferred_words
-from nfslat.report.text_layout import count, count_of, padded, plain
+from nfslat.report.text_layout import count, count_of, plain
 
 _ESCAPED = re.compile(r"([\\`*_\[\]<>#|~])")
 _NUMBER = re.compile(r"[-+\d.,]* ?%?|cannot tell")
@@ -141,17 +143,11 @@ def _advice(one: Advice) -> Iterator[str]:
 
 
 def _table(one: Table) -> str:
-    cells = [[_text(_shown(cell)).strip() for cell in row] for row in one.rows]
+    cells = [[_text(_shown(cell)) for cell in row] for row in one.rows]
     columns = [[row[place] for row in cells] for place in range(len(one.headers))]
-    is_left = [not all(map(_NUMBER.fullmatch, column)) for column in columns]
+    align = ["right" if all(map(_NUMBER.fullmatch, column)) else "left" for column in columns]
     headers = [_text(header.replace("\n", " ")) for header in one.headers]
-    widths = [max(len(head) + 2, *map(len, column)) for head, column in zip(headers, columns, strict=True)]
-    rule = [
-        f":{'-' * (width + 1)}" if left else f"{'-' * (width + 1)}:"
-        for width, left in zip(widths, is_left, strict=True)
-    ]
-    head, *rows = (f"| {' | '.join(padded(row, widths, is_left))} |" for row in [headers, *cells])
-    return "\n".join([head, f"|{'|'.join(rule)}|", *rows])
+    return tabulate(cells, headers, tablefmt="pipe", disable_numparse=True, colalign=align)
 
 
 def _shown(cell: Cell) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from nfslat.answer.words import adding_up, ms
 
@@ -29,12 +29,6 @@ def escaped(ch: str) -> str:
 
 def _takes_one_column(ch: str) -> bool:
     return ch.isprintable() and unicodedata.east_asian_width(ch) not in "WF" and not unicodedata.combining(ch)
-
-
-def padded(cells: Iterable[str], widths: Iterable[int], is_left: Iterable[bool]) -> Iterator[str]:
-    """Cells of one line of a table, as wide as its columns."""
-    for cell, width, left in zip(cells, widths, is_left, strict=True):
-        yield cell.ljust(width) if left else cell.rjust(width)
 
 
 def shorten(text: str, width: int) -> str:

@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
+import tabulate as tables
+from tabulate import SEPARATING_LINE, DataRow, Line, TableFormat, tabulate
+
 from nfslat.answer.words import ms
 from nfslat.report.blocks import (
     Block,
@@ -23,7 +26,11 @@ from nfslat.report.blocks import (
     Table,
     Title,
 )
-from nfslat.report.text_layout import columns_needed, command_lines, count, padded, plain, shorten, shorten_left, wrap
+from nfslat.report.text_layout import columns_needed, command_lines, count, plain, shorten, shorten_left, wrap
+
+# `plain` leaves nothing that takes two columns. tabulate would ask wcwidth, if installed, which may know another
+# version of Unicode.
+tables.WIDE_CHARS_MODE = False
 
 MIN_WIDTH = 80  # narrower terminals get 80 columns: the tables hold seven numbers a row
 PROSE_WIDTH = 100  # longer lines of prose are hard to read, however wide the terminal
@@ -145,6 +152,17 @@ def table(align: str, headers: Sequence[str], rows: Sequence[Sequence[Cell]], wi
 # (columns of a name, columns of a duration), from roomy to tight; operation names have up to 23 columns.
 _TIGHTER = [(80, 11), (80, 9), (80, 8), (80, 7), (40, 7), (32, 7), (23, 7)]
 _TIGHTER += [(name_width, 6) for name_width in (23, 20, 18, 16, 14, 12, 10)]
+_RULED = TableFormat(
+    lineabove=None,
+    linebelowheader=Line("", "-", "  ", ""),
+    linebetweenrows=None,
+    linebelow=None,
+    headerrow=DataRow("", "  ", ""),
+    datarow=DataRow("", "  ", ""),
+    padding=0,
+    with_header_hide=None,
+)
+_BLANK = "\ue000"  # tabulate strips blanks, so those at the ends of a cell are this; `plain` keeps it out of any text
 _DECIMALS = re.compile(r"[-+]?[\d,]+[.e]([\d+-]*)")
 
 
@@ -157,15 +175,15 @@ def _lay_out(
 ) -> list[str]:
     columns = [_column([row[i] for row in rows], number_width, letter) for i, letter in enumerate(align)]
     columns[0] = [_shorten_label(label, name_width) for label in columns[0]]
-    head = _split(headers) if headers else []
     lines = [line for row in zip(*columns, strict=True) for line in _split(row)]
-    widths = [
-        max(map(len, column)) for column in zip(*head, *lines, strict=True)
-    ]  # `plain` leaves nothing that is wider
-    if headers:
-        head.append(["-" * width for width in widths])
-    is_left = [letter == "l" or not rows for letter in align]
-    return ["  ".join(padded(line, widths, is_left)).rstrip() for line in [*head, *lines]]
+    # tabulate makes columns two blanks wider than a header needs; as rows, headers take no more than they have.
+    text = tabulate(
+        [*_split(headers), SEPARATING_LINE, *lines] if headers else lines,
+        tablefmt=_RULED,
+        disable_numparse=True,
+        colalign=["left" if letter == "l" or not rows else "right" for letter in align],
+    )
+    return [line.replace(_BLANK, " ").rstrip() for line in text.splitlines()]
 
 
 def _split(cells: Sequence[str]) -> list[list[str]]:
@@ -174,7 +192,7 @@ def _split(cells: Sequence[str]) -> list[list[str]]:
 
 
 def _shorten_label(label: str, width: int) -> str:
-    words = label.lstrip()
+    words = label.lstrip(_BLANK)
     steps = len(label) - len(words)
     return label[:steps] + shorten(words, max(width - steps, 7))
 
@@ -187,13 +205,13 @@ def _column(cells: Sequence[Cell], number_width: int, letter: str) -> list[str]:
         return shown
     after = [len(found[1]) if (found := _DECIMALS.fullmatch(cell)) else -1 for cell in shown]
     most = max(after, default=0)
-    return [cell + " " * (most - own) for cell, own in zip(shown, after, strict=True)]
+    return [cell + _BLANK * (most - own) for cell, own in zip(shown, after, strict=True)]
 
 
 def _show(cell: Cell, max_decimals: int | None) -> str:
     match cell:
         case Label(text, depth):
-            return " " * (2 * depth) + text
+            return _BLANK * (2 * depth) + text
         case Figure(text):
             return text
         case float():
@@ -228,7 +246,7 @@ def _histogram(one: Histogram, width: int) -> list[str]:
     bar = max((width - taken) // len(one.sides), 4)
     rows: list[list[Cell]] = []
     for label, counts in one.rows:
-        row: list[Cell] = [plain(label).rjust(6)]
+        row: list[Cell] = [plain(label).rjust(6).replace(" ", _BLANK)]
         for side in one.sides:
             n = counts.get(side, 0)
             # A bucket with one op in it must not look empty.
