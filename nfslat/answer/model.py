@@ -1,4 +1,4 @@
-"""The report as dataclasses: what the stages found goes in, every renderer gets this and nothing else.
+"""The report as records: what the stages found goes in, every renderer gets this and nothing else.
 
 Field names are the JSON contract ``nfslat.report/2`` (docs/method.md, ``answer/schema.json``). Durations are float
 milliseconds, counts integers, times ISO 8601 with zone; None is "not known".
