@@ -152,7 +152,11 @@ def leading_somewhere(decoded: Decoded) -> Decoded:
             connections=tuple(
                 dataclasses.replace(
                     ends,
-                    **{name: text.replace("\udcff", "") for name, text in vars(ends).items() if isinstance(text, str)},
+                    **{
+                        name: text.replace("\udcff", "")
+                        for name, text in dataclasses.asdict(ends).items()
+                        if isinstance(text, str)
+                    },
                     port_a=ends.port_a % 65536,
                     port_b=ends.port_b % 65536,
                 )
