@@ -1,1 +1,1 @@
-"""The answer as dataclasses: the report model and its JSON; everything that is printed or drawn comes from here."""
+"""The answer as records: the report model and its JSON; everything that is printed or drawn comes from here."""

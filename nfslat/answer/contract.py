@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Must:
-    """Keywords of JSON Schema that hold for a value beyond its type; `some_of` a dataclass: some of its fields."""
+    """Keywords of JSON Schema that hold for a value beyond its type; `some_of` a record: some of its fields."""
 
     def __init__(self, **keywords: Any) -> None:
         self.keywords: Mapping[str, Any] = keywords

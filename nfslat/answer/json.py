@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from functools import cache
 from typing import Any
 
 from msgspec import Struct
+
+from nfslat.model.record import declared
 
 # ensure_ascii stays on: a path whose bytes are not UTF-8 could not be written otherwise.
 _ENCODE = json.JSONEncoder(allow_nan=False).encode
@@ -39,16 +40,9 @@ def plain(value: Any) -> Any:
     if type(value) in _AS_THEY_ARE:
         return value
     if isinstance(value, Struct):
-        return {name: plain(getattr(value, name)) for name in names(type(value))}
+        return {name: plain(getattr(value, name)) for name in declared(type(value))}
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return value
-
-
-@cache
-def names(of: type[Struct]) -> tuple[str, ...]:
-    """Fields as they are declared, those of a base first."""
-    bases = [vars(base).get("__annotations__", {}) for base in reversed(of.__mro__)]
-    return tuple(name for base in bases for name in base if name in of.__struct_fields__)

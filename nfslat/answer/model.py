@@ -1,4 +1,4 @@
-"""The report as dataclasses: what the stages found goes in, every renderer gets this and nothing else.
+"""The report as records: what the stages found goes in, every renderer gets this and nothing else.
 
 Field names are the JSON contract ``nfslat.report/2`` (docs/method.md, ``answer/schema.json``). Durations are float
 milliseconds, counts integers, times ISO 8601 with zone; None is "not known".
@@ -498,15 +498,15 @@ class HostPair(Record):
     client_ms: float  # mean SRT at the client
     server_ms: float  # the same at the server
     network_ms: float  # mean of the differences
-    theta_ms: float | None  # the server's clock minus the client's, by the ops of these two; None: not known
-    theta_bound_ms: tuple[float, float] | None  # least and most that these ops allow
-    threads_estimate: Positive | None  # of the server, for which calls wait; None where none is seen
-    slots: Positive | None  # of the client's connections to the server, where these are likely to hold it
-    outcome: VerdictOutcome | None  # of the verdict on them alone; None: too few ops
-    layer: Layer | None  # whose fault it is; None: nobody's, or not known
-    largest_layer: Layer | None  # the layer that adds most to the mean
-    cause: str | None  # code of the leading finding
-    text: str | None  # the verdict
+    theta_ms: float | None = None  # the server's clock minus the client's, by the ops of these two; None: not known
+    theta_bound_ms: tuple[float, float] | None = None  # least and most that these ops allow
+    threads_estimate: Positive | None = None  # of the server, for which calls wait; None where none is seen
+    slots: Positive | None = None  # of the client's connections to the server, where these are likely to hold it
+    outcome: VerdictOutcome | None = None  # of the verdict on them alone; None: too few ops
+    layer: Layer | None = None  # whose fault it is; None: nobody's, or not known
+    largest_layer: Layer | None = None  # the layer that adds most to the mean
+    cause: str | None = None  # code of the leading finding
+    text: str | None = None  # the verdict
 
 
 class Selection(Record):

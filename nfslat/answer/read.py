@@ -46,9 +46,6 @@ class _WrongError(Exception):
         self.what = what
         self.path = path
 
-    def below(self, step: str) -> _WrongError:
-        return _WrongError(self.what, step, *self.path)
-
     def __str__(self) -> str:
         where = "".join(self.path).removeprefix(".")
         return f"{where}: {self.what}" if where else self.what
@@ -152,16 +149,17 @@ def _limited(inner: _Read, musts: tuple[Any, ...]) -> _Read:
     return read if limits else inner
 
 
+def _at(step: str, each: _Read, value: Any) -> Any:
+    try:
+        return each(value)
+    except _WrongError as problem:
+        raise _WrongError(problem.what, step, *problem.path) from None
+
+
 def _items(each: _Read, value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise _WrongError(f"{json.dumps(value)[:40]} is not a list")
-    found = []
-    for item in value:
-        try:
-            found.append(each(item))
-        except _WrongError as problem:
-            raise problem.below(f"[{len(found)}]") from None
-    return found
+    return [_at(f"[{number}]", each, item) for number, item in enumerate(value)]
 
 
 def _fixed(each: tuple[_Read, ...]) -> _Read:
@@ -176,13 +174,7 @@ def _fixed(each: tuple[_Read, ...]) -> _Read:
 def _mapping(each: _Read, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _WrongError(f"{json.dumps(value)[:40]} is not an object")
-    found = {}
-    for key, item in value.items():
-        try:
-            found[key] = each(item)
-        except _WrongError as problem:
-            raise problem.below(f".{key}") from None
-    return found
+    return {key: _at(f".{key}", each, item) for key, item in value.items()}
 
 
 def _object(cls: type[Struct]) -> _Read:
@@ -197,10 +189,7 @@ def _object(cls: type[Struct]) -> _Read:
         found = {}
         for name, each, needed in fields:
             if name in value:
-                try:
-                    found[name] = each(value[name])
-                except _WrongError as problem:
-                    raise problem.below(f".{name}") from None
+                found[name] = _at(f".{name}", each, value[name])
             elif needed:
                 raise _WrongError("missing", f".{name}")
         return cls(**found)

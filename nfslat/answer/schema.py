@@ -18,8 +18,8 @@ from typing import Any
 from msgspec import Struct
 
 from nfslat.answer.contract import Document
-from nfslat.answer.json import names as names_of
 from nfslat.answer.read import field_types
+from nfslat.model.record import declared
 
 _KINDS = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 _PYTHON = {"None": "null", "True": "true", "False": "false", "``": "`"}
@@ -64,7 +64,7 @@ def _classes(hint: Any, found: list[type[Struct]]) -> list[type[Struct]]:
 def _object(cls: type[Struct], names: dict[type, str]) -> dict[str, Any]:
     hints = field_types(cls)
     meaning, said = _comments(cls)
-    fields = list(names_of(cls))
+    fields = list(declared(cls))
     return {
         "type": "object",
         "description": meaning,

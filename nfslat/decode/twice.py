@@ -15,7 +15,6 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -46,7 +45,6 @@ _FIRST, _SECOND, _NEITHER = 0, 1, 2
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Prints(Table):
     """A row for each packet of a capture, in the order of time."""
 

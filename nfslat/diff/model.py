@@ -1,4 +1,4 @@
-"""What changed -> the answer of `nfslat diff` as dataclasses, for text and JSON (``nfslat.diff/1``, diff/schema.json).
+"""What changed -> the answer of `nfslat diff` as records, for text and JSON (``nfslat.diff/1``, diff/schema.json).
 
 Durations are float ms, differences are B less A, None is "not known".
 """

@@ -21,7 +21,6 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -49,7 +48,6 @@ _MOST_NAMES = 4096
 _MOST_WAITING = 1 << 20  # RPCs with a slot and without an end yet
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class SunrpcTrace(Table):
     """One row an RPC, in the order of the trace. Times in whole microseconds, as the kernel prints them.
 

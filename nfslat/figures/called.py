@@ -85,15 +85,13 @@ class CalledTally(Record):
     def rows(self, filters: Filters, last_ns: int) -> list[Called]:
         """Calls without a reply first, those that wait longest in front; the capture ended at `last_ns`."""
         rows = [
-            Called(
+            Called.like(
+                of,
                 caller=key.caller,
                 called=endpoint(key.host, key.port),
                 transport=key.transport,
                 program=key.program,
                 op=key.op,
-                answered=of.answered,
-                unanswered=of.unanswered,
-                again=of.again,
                 mean_ms=to_ms(of.took_ns / of.answered) if of.answered else None,
                 waits_ms=to_ms(last_ns - of.first_ns) if of.unanswered else None,
             )

@@ -39,15 +39,6 @@ def plain_rows(c: Analysis, pairs: Sequence[HostPair], numbers: I64) -> list[mod
             client_ms=to_ms(float(client[at]) / int(ops[at])),
             server_ms=to_ms(float(server[at]) / int(ops[at])),
             network_ms=to_ms(float(client[at] - server[at]) / int(ops[at])),
-            theta_ms=None,
-            theta_bound_ms=None,
-            threads_estimate=None,
-            slots=None,
-            outcome=None,
-            layer=None,
-            largest_layer=None,
-            cause=None,
-            text=None,
         )
         for at, one in enumerate(pairs)
     ]

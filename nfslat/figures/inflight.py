@@ -43,17 +43,12 @@ def _inflight(
         client=_client(found, at_client, brief=brief),
         sessions=[_session(one) for one in found.sessions],
         caps=[
-            model.CapInFlight(
+            model.CapInFlight.like(
+                cap,
                 client=endpoint(*at_server[cap.conn]),
-                ops=cap.ops,
-                level=cap.level,
-                level_share=cap.level_share,
-                zero_windows=cap.zero_windows,
                 zero_window_ms=to_ms(cap.zero_window_ns),
                 median_ms=to_ms(cap.median_ns),
-                others=cap.others,
                 others_median_ms=None if cap.others_median_ns is None else to_ms(cap.others_median_ns),
-                likely=cap.likely,
             )
             for cap in found.caps
         ],
@@ -129,15 +124,12 @@ def _client(found: InFlight, ends: list[tuple[str, int]], *, brief: bool) -> mod
 
 def _mount(ends: list[tuple[str, int]], mount: MountSlots) -> model.MountInFlight:
     hints = {one.hint for one in mount.connections if one.limited}
-    return model.MountInFlight(
-        client=mount.client,
+    return model.MountInFlight.like(
+        mount,
         server=endpoint(*mount.server),
-        ops=mount.ops,
         max=mount.levels.max,
         mean=mount.levels.mean or 0.0,
-        nconnect=mount.nconnect,
         held=mount.held.value,
-        slots=mount.slots,
         at_limit_share=mount.at_top_share,
         hint=hints.pop() if len(hints) == 1 else None,
         connections=[_connection(ends[one.conn], one) for one in mount.connections],
@@ -145,31 +137,22 @@ def _mount(ends: list[tuple[str, int]], mount: MountSlots) -> model.MountInFligh
 
 
 def _connection(client: tuple[str, int], one: Slots) -> model.ConnectionInFlight:
-    return model.ConnectionInFlight(
+    return model.ConnectionInFlight.like(
+        one,
         client=endpoint(*client),
-        ops=one.ops,
         max=one.levels.max,
-        level=one.level,
         at_limit_share=one.at_top_share,
         reply_clocked_share=one.clocked_share,
-        turnaround_us=one.turnaround_us,
         held=one.held.value,
     )
 
 
 def _session(one: Session) -> model.SessionInFlight:
-    return model.SessionInFlight(
+    return model.SessionInFlight.like(
+        one,
         session=one.session.hex(),
-        callbacks=one.callbacks,
         connections=len(one.connections),
-        ops=one.ops,
         slots_negotiated=one.negotiated,
         target_slots=None if one.target is None else one.target[2],
         highest_slot_used=one.highest_slot,
-        slots_used=one.slots_used,
-        limit=one.limit,
-        at_limit_share=one.at_limit_share,
-        reuse_share=one.reuse_share,
-        own_limit=one.own_limit,
-        limited=one.limited,
     )

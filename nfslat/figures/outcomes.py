@@ -139,19 +139,9 @@ def _put_off_answers(ops: Ops, rows: Sequence[int]) -> PutOff:
     """What the answers in `rows` say, whether or not a further try came."""
     labels = Counter(operation(ops.kinds[one]) for one in ops.kind[list(rows)].tolist())
     return PutOff(
-        requests=0,
-        tries=0,
         answers=len(rows),
         statuses=dict(statuses_of(ops, rows).most_common()),
         ops=[name for name, _ in labels.most_common()],
-        succeeded=0,
-        open=0,
-        mean_ms=0.0,
-        longest_ms=0.0,
-        total_between_ms=0.0,
-        between_ms=0.0,
         since=utc(int(ops.t0[list(rows)].min()), digits=3),
         until=utc(int(ops.t3[list(rows)].max()), digits=3),
-        back_off_fits=0,
-        back_off_of=0,
     )

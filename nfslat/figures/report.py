@@ -79,15 +79,7 @@ class Sums(Record, eq=False):
 
     def __add__(self, later: Self) -> Self:
         """This one, and a later block's."""
-        return type(self)(
-            clock=None if self.clock is None or later.clock is None else self.clock + later.clock,
-            transport=None if self.transport is None or later.transport is None else self.transport + later.transport,
-            hangs=self.hangs + later.hangs,
-            unanswered=self.unanswered + later.unanswered,
-            charges=None if self.charges is None or later.charges is None else self.charges + later.charges,
-            outcomes=None if self.outcomes is None or later.outcomes is None else self.outcomes + later.outcomes,
-            unseen={name: tally + later.unseen[name] for name, tally in self.unseen.items()},
-        )
+        return self.plus(later, unseen={name: tally + later.unseen[name] for name, tally in self.unseen.items()})
 
 
 class Said(NamedTuple):

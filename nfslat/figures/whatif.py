@@ -125,7 +125,8 @@ def replayed(c: Analysis, now: InEffect, asked: Asked) -> model.WhatIf:
         application_ms = now.application_ms + expected.mean - client.mean
         if now.slots is not None and now.sessions is not None and wait[0] is not None and wait[1] is not None:
             application_ms = now.application_ms * wait[1].mean_ns / wait[0].mean_ns
-    return model.WhatIf(
+    return model.WhatIf.like(
+        found,
         asked=asked.text,
         of=now.of,
         client_ms=client,
@@ -135,11 +136,6 @@ def replayed(c: Analysis, now: InEffect, asked: Asked) -> model.WhatIf:
         thread_wait_ms=row.queue_ms,
         before=_outcome(found.before),
         after=_outcome(found.after),
-        error=found.error,
-        ops=found.ops,
-        ops_given=found.ops_given,
-        others=found.others,
-        warning=found.warning,
     )
 
 
@@ -189,18 +185,12 @@ def _figures(figures: replay.Figures) -> model.MeanAndP99:
 
 
 def _outcome(one: replay.Outcome) -> model.Outcome:
-    return model.Outcome(
-        threads=one.threads,
-        slots=one.slots,
-        ops=one.ops,
-        ops_per_s=one.ops_per_s,
+    return model.Outcome.like(
+        one,
         client_ms=_figures(one.client),
         application_ms=None if one.application is None else _figures(one.application),
         slot_wait_ms=to_ms(one.slot_wait_ns),
         thread_wait_ms=to_ms(one.thread_wait_ns),
-        threads_busy=one.threads_busy,
-        slots_busy=one.slots_busy,
-        limit=one.limit,
     )
 
 

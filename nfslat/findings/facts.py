@@ -178,24 +178,24 @@ class KeptAbove(Record):
     above_wire_ms: float  # mean over the ops, at most, which no op's SRT holds: what requests waited there for it
 
 
-class PutOff(Record):
+class PutOff(Record, kw_only=True):
     """Requests that the server answered with errors of one kind, and that were tried again as new calls."""
 
-    requests: int  # that were tried again
-    tries: int  # of these
+    requests: int = 0  # that were tried again
+    tries: int = 0  # of these
     answers: int  # with such errors, those included that no further try came behind
     statuses: Mapping[str, int]  # of the answers, by name, the most frequent first
     ops: Sequence[str]  # operations of the answers, the most frequent first
-    succeeded: int  # of the requests
-    open: int  # put off to the end of the capture: their times are at least those
-    mean_ms: float  # of the requests, from the first try to the last answer
-    longest_ms: float
-    total_between_ms: float  # of all of them what passed between tries
-    between_ms: float  # the same as a mean over the ops that the facts' `mean` is over: in no response time
+    succeeded: int = 0  # of the requests
+    open: int = 0  # put off to the end of the capture: their times are at least those
+    mean_ms: float = 0.0  # of the requests, from the first try to the last answer
+    longest_ms: float = 0.0
+    total_between_ms: float = 0.0  # of all of them what passed between tries
+    between_ms: float = 0.0  # the same as a mean over the ops that the facts' `mean` is over: in no response time
     since: str  # the first of these answers' calls
     until: str  # the last answer
-    back_off_fits: int  # waits for the next try that a client's known back-off makes
-    back_off_of: int  # of so many of which one is known
+    back_off_fits: int = 0  # waits for the next try that a client's known back-off makes
+    back_off_of: int = 0  # of so many of which one is known
     holders: Sequence[tuple[str, int]] = ()  # clients that had locks on these files, or were asked for delegations
 
 

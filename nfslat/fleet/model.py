@@ -1,4 +1,4 @@
-"""The fleet's report as dataclasses: what was found goes in, every renderer gets this and nothing else.
+"""The fleet's report as records: what was found goes in, every renderer gets this and nothing else.
 
 Field names are the JSON contract ``nfslat.fleet/1`` (docs/fleet.md, ``fleet/schema.json``). Durations are float
 milliseconds unless the name has another unit, counts integers, times ISO 8601 with zone on the server's clock; None is

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -22,7 +21,6 @@ _NO_LIMIT = 1 << 40
 _AWHILE = 10_000  # calls and replies of one client
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Load(Table):
     """Ops to play, one row each. All times of one clock; a reply is back after its call was sent.
 

@@ -79,7 +79,6 @@ class Went(IntEnum):
     PROBE = 3  # of a closed window, or a keep-alive
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Slots(Table):
     """SEQUENCE (RFC 8881 section 18.46) of NFSv4.1 and later, and CB_SEQUENCE: one row an op that has it, by op."""
 
@@ -106,7 +105,6 @@ class SessionLimits:
     back_requests: int
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Names(Table):
     """The file name in a call's arguments, one row an op that shows one, in row order."""
 
@@ -115,14 +113,12 @@ class Names(Table):
     names: tuple[bytes, ...] = ()
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Callers(Table):
     """On whose behalf calls were made: a row an op, in the order of Ops; none where an engine does not tell."""
 
     uid: U32  # of the AUTH_SYS credential (RFC 5531 appendix A); NULL32: another flavor, or not captured
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Files(Table):
     """What calls and their replies say of which file handle is which file, in order of the replies.
 
@@ -141,7 +137,6 @@ class Files(Table):
     handles: tuple[bytes, ...] = ()
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Failures(Table):
     """COMPOUNDs with a status that is not 0: results in the reply; the last is of the operation that failed."""
 
@@ -149,7 +144,6 @@ class Failures(Table):
     results: U32
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Resent(Table):
     """Ops that a TCP retransmission touched at this side: a row for each message and segment with bytes of it that were
     sent again, or came late; by op and frame.
@@ -167,7 +161,6 @@ class Resent(Table):
     bytes: I64  # of the message (record marks included) in the segment, those of `kind`
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Tcp(Table):
     """One row a direction of a TCP connection that carried RPC; a reconnect has rows of its own. Times in ns.
 
@@ -212,7 +205,6 @@ class Tcp(Table):
     rtt_max_ns: I64
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class TcpEvents(Table):
     """What happened on connections that carried RPC, in capture order; no row for what went well. A datagram that lacks
     a fragment is known as such when nobody waits for that any more, so that its row comes late."""
@@ -227,7 +219,6 @@ class TcpEvents(Table):
     value: I64
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Pauses(Table):
     """Silences of one direction of a TCP connection that its sender may not have wanted, in capture order.
 
@@ -262,7 +253,6 @@ class Pauses(Table):
     sent_ns: I64  # when the first byte was last sent before; NULL unless REPEATED, or too long ago
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Hangs(Table):
     """What senders had asked for again, and did not have when the capture or their connection ended: a row a direction
     and `Awaits`, by connection, reconnect and direction.
@@ -289,7 +279,6 @@ class Hangs(Table):
     until_ns: I64  # when that came; NULL of NOTHING
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Blocked(Table):
     """Messages that arrived whole while bytes in front of them were missing, which TCP then keeps from its user.
 
@@ -302,7 +291,6 @@ class Blocked(Table):
     until_ns: I64  # when the last hole in front of its end was filled
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Loads(Table):
     """Payload that went by, one row a direction of a connection and stretch of `stretch_ns` with any, in time order.
 
@@ -325,7 +313,6 @@ class Stream(NamedTuple):
     receiver_port: int
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Others(Table):
     """Payload of streams without RPC, one row a stream and stretch of `stretch_ns` with any, in time order.
 
@@ -339,7 +326,6 @@ class Others(Table):
     stretch_ns: int = 10_000_000  # doubled until what is kept fits
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Unread(Table):
     """Bytes of messages whose headers are not in the capture: behind the snaplen, in a hole, or where the place of the
     next message is not known. By connection and direction, each in the order of its stream.
@@ -356,7 +342,6 @@ class Unread(Table):
     bytes: I64
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Replies(Table):
     """How long replies are, record marks included: one row a kind of call, by kind.
 
@@ -371,7 +356,6 @@ class Replies(Table):
     most: I64
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Unanswered(Table):
     """What the calls asked for that are in `Loose` as NO_REPLY, one row each, by frame."""
 
@@ -392,7 +376,6 @@ class Met(IntEnum):
     CREATED = 5  # of `Details.sessions`
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Turns(Table):
     """When the items of each list of `Met` were met, list after list; empty but for a part of a capture.
 

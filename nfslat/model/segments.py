@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 from nfslat.model.record import Record
@@ -22,7 +21,6 @@ class Wanted(IntEnum):
     ALL = 2
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Segments(Table):
     """One row a segment of one connection, in capture order; one that was captured twice has one row. Positions are
     bytes from the first one of their direction, and do not wrap."""

@@ -8,19 +8,17 @@ read-only; `check` holds the invariants that cost a pass.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache, cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
 
 import numpy as np
 import numpy.typing as npt
 
 from nfslat.model.blocks import distinct, filled, tally
 from nfslat.model.protocol import NULL
-from nfslat.model.record import Record
+from nfslat.model.record import Fields, Record, declared
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -76,11 +74,18 @@ class Miss(IntEnum):
     AMBIGUOUS = 5  # several candidates, and nothing to tell them apart
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass_transform(frozen_default=True, eq_default=False)
 class Table:
     """Columns of equal length; subclasses name them. Raises ``ValueError`` on a wrong dtype or length."""
 
-    def __post_init__(self) -> None:
+    __dataclass_fields__: ClassVar[Any] = Fields()
+
+    def __init__(self, *columns: Any, **others: Any) -> None:
+        values = {**dict(zip(self._names(), columns, strict=False)), **others}
+        for name in self._names():
+            vars(self)[name] = values.pop(name) if name in values else getattr(type(self), name)
+        if values or len(columns) > len(self._names()):
+            raise TypeError(f"{type(self).__name__}: no column {', '.join(values)}")
         rows = None
         for name, want in self.dtypes().items():
             column = getattr(self, name)
@@ -90,6 +95,9 @@ class Table:
             if column.ndim != 1 or len(column) != rows:
                 raise ValueError(f"{type(self).__name__}.{name}: {rows} rows expected")
             column.setflags(write=False)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__}.{name} stays as it is")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(self):,} rows>"
@@ -134,13 +142,13 @@ class Table:
     @classmethod
     @cache
     def _names(cls) -> tuple[str, ...]:
-        return tuple(field.name for field in dataclasses.fields(cls))
+        return tuple(declared(cls))
 
     @classmethod
     @cache
     def dtypes(cls) -> dict[str, Any]:
         """Names of the columns, with the dtype of each."""
-        return {f.name: _DTYPES[str(f.type)] for f in dataclasses.fields(cls) if str(f.type) in _DTYPES}
+        return {name: _DTYPES[hint] for name, hint in declared(cls).items() if hint in _DTYPES}
 
     @classmethod
     def columns(cls) -> list[str]:
@@ -223,7 +231,6 @@ class Kind(NamedTuple):
     ops: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Classes(Table):
     """Every combination of connection, direction and kind that a table of ops holds, and how many ops have it."""
 
@@ -233,7 +240,6 @@ class Classes(Table):
     count: I64
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Ops(Table):
     """Ops of one side: a call and its reply, paired; ordered by the call's first frame. 81 bytes a row.
 
@@ -337,7 +343,6 @@ class Ops(Table):
         return ways * len(self.kinds) + self.kind[at]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Loose(Table):
     """Messages of one side that are neither the call nor the reply of an op, in capture order."""
 
@@ -363,7 +368,6 @@ def last_sent_ns(ops: Ops, loose: Loose, row: int) -> int:
     return int(max(times, default=ops.t0[row]))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Matched(Table):
     """Ops seen in both captures: row numbers into the two Ops tables, in the order of the client's.
 

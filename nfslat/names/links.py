@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
 
@@ -23,7 +22,6 @@ _ELSEWHERE = -1  # stands beside `FileEvent`: what was told by another way moves
 _BEGIN_NS = int(np.iinfo(np.int64).min)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Links(Table):
     """By handle and time; the first row of a handle holds from the beginning on, each until the next one."""
 

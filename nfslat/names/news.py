@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from zlib import crc32
 
 import numpy as np
@@ -23,7 +22,6 @@ TOP = -2  # the directory of what a MOUNT, or the root of a server, leads to: it
 _NO_ENTRY = (b"", b".", b"..")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class News(Table):
     """Rows as in `Files`; handles (of a server each) and names are numbered through all captures. Of names that are
     more than one ("a/./b") "." and ".." are taken out, but of ROOT.

@@ -1,4 +1,4 @@
-"""The answer of `nfslat show --json` as dataclasses (``nfslat.show/1``, packets/schema.json).
+"""The answer of `nfslat show --json` as records (``nfslat.show/1``, packets/schema.json).
 
 Durations are float ms, instants ISO 8601 with zone, None is "not known".
 """

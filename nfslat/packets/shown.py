@@ -1,4 +1,4 @@
-"""A `Correlation` and the ops asked for -> what `nfslat show` says of them as dataclasses, for JSON."""
+"""A `Correlation` and the ops asked for -> what `nfslat show` says of them as records, for JSON."""
 
 from __future__ import annotations
 

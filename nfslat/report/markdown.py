@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from tabulate import tabulate
-
 from nfslat.answer import model
 from nfslat.answer.words import ms
 from nfslat.report.blocks import Advice, Block, Cell, Command, Figure, Item, Label, Prose, RankedFinding, Table, Title
 from nfslat.report.sections.all import blocks
 from nfslat.report.sections.inferred import inferred_words
+from nfslat.report.tables import tabulate
 from nfslat.report.text_layout import count, count_of, plain
 
 _ESCAPED = re.compile(r"([\\`*_\[\]<>#|~])")

@@ -6,9 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
-import tabulate as tables
-from tabulate import SEPARATING_LINE, DataRow, Line, TableFormat, tabulate
-
 from nfslat.answer.words import ms
 from nfslat.report.blocks import (
     Block,
@@ -26,11 +23,8 @@ from nfslat.report.blocks import (
     Table,
     Title,
 )
+from nfslat.report.tables import SEPARATING_LINE, DataRow, Line, TableFormat, tabulate
 from nfslat.report.text_layout import columns_needed, command_lines, count, plain, shorten, shorten_left, wrap
-
-# `plain` leaves nothing that takes two columns. tabulate would ask wcwidth, if installed, which may know another
-# version of Unicode.
-tables.WIDE_CHARS_MODE = False
 
 MIN_WIDTH = 80  # narrower terminals get 80 columns: the tables hold seven numbers a row
 PROSE_WIDTH = 100  # longer lines of prose are hard to read, however wide the terminal

@@ -1,4 +1,4 @@
-"""What a series of runs shows -> the answer of `nfslat series` as dataclasses, for text, page and JSON
+"""What a series of runs shows -> the answer of `nfslat series` as records, for text, page and JSON
 (``nfslat.series/1``, series/schema.json).
 
 Durations are float ms, None is "not known".

@@ -84,17 +84,9 @@ class ShownTally(Record, eq=False):
         ran_ns = self.ran_ns or later.ran_ns
         if self.ran_ns and later.ran_ns:
             ran_ns = min(self.ran_ns[0], later.ran_ns[0]), max(self.ran_ns[1], later.ran_ns[1])
-        return type(self)(
-            connections=max(self.connections, later.connections, key=len),
-            ops=longer(self.ops, later.ops),
-            no_reply=longer(self.no_reply, later.no_reply),
-            no_call=longer(self.no_call, later.no_call),
-            missing=longer(self.missing, later.missing),
-            hidden=self.hidden + later.hidden,
-            again=self.again + later.again,
-            again_on_tcp=self.again_on_tcp + later.again_on_tcp,
-            ran_ns=ran_ns,
-        )
+        by_connection = ("ops", "no_reply", "no_call", "missing")
+        columns = {name: longer(getattr(self, name), getattr(later, name)) for name in by_connection}
+        return self.plus(later, connections=max(self.connections, later.connections, key=len), ran_ns=ran_ns, **columns)
 
     def lost_share(self, known: AbstractSet[str]) -> float:
         """Of the ops that it should show, the share whose call, reply or both it does not have.
@@ -139,8 +131,7 @@ class OddOps(Record):
     def __add__(self, later: Self) -> Self:
         """This one, and a later block's."""
         early_ns = max((self, later), key=lambda some: some.early).early_ns
-        sums = [before + now for before, now in zip(structs.astuple(self), structs.astuple(later), strict=True)]
-        return structs.replace(type(self)(*sums), early_ns=early_ns)
+        return self.plus(later, early_ns=early_ns)
 
 
 def _early(d: Decoded) -> tuple[int, int, int]:
@@ -254,15 +245,13 @@ class CaptureTally(Record, eq=False):
             later.facts.details,
             **{name: getattr(self.facts.details, name) + getattr(later.facts.details, name) for name in dropped()},
         )
-        return type(self)(
-            later.source,
-            dataclasses.replace(later.facts, **counts_of([self.facts, later.facts]), details=details),
-            self.shown + later.shown,
-            self.odd + later.odd,
-            self.ticking.joined(later.ticking),
-            [*self.between, *later.between],
-            self.programs + later.programs,
-            self.selected + later.selected,
+        facts = dataclasses.replace(later.facts, **counts_of([self.facts, later.facts]), details=details)
+        return self.plus(
+            later,
+            source=later.source,
+            facts=facts,
+            ticking=self.ticking.joined(later.ticking),
+            between=[*self.between, *later.between],
         )
 
     def as_sketches(self) -> Self:

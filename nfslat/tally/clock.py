@@ -83,11 +83,9 @@ class ClockTally(Record):
         if self.since_step and later.since_step:
             is_set = between is not None or later.steps
             since_step = later.since_step[0] if is_set else self.since_step[0], later.since_step[1]
-        return type(self)(
+        return self.plus(
+            later,
             fits=self.fits and later.fits,
-            rate_changes=self.rate_changes + later.rate_changes,
-            messages=self.messages + later.messages,
-            contradicting=self.contradicting + later.contradicting,
             steps=steps,
             ends=ends,
             since_step=since_step,

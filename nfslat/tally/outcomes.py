@@ -56,18 +56,11 @@ class Retries(Record):
 
     def __add__(self, later: Self) -> Self:
         """These, and those of a later block."""
-        return type(self)(
-            requests=self.requests + later.requests,
-            tries=self.tries + later.tries,
-            ended=self.ended + later.ended,
-            statuses=self.statuses + later.statuses,
-            waited_ns=self.waited_ns + later.waited_ns,
+        return self.plus(
+            later,
             longest_ns=max(self.longest_ns, later.longest_ns),
-            between_ns=self.between_ns + later.between_ns,
             first_ns=min(self.first_ns, later.first_ns),
             last_ns=max(self.last_ns, later.last_ns),
-            back_off_fits=self.back_off_fits + later.back_off_fits,
-            back_off_of=self.back_off_of + later.back_off_of,
         )
 
     @property
@@ -168,18 +161,16 @@ def put_off_rows(some: Sequence[Request]) -> list[int]:
 
 
 def _row(op: str, version: str, reason: Says, retries: Retries) -> answer.TriedAgain:
-    return answer.TriedAgain(
+    return answer.TriedAgain.like(
+        retries,
         op=op,
         version=version,
         reason=reason.value,
         statuses=dict(retries.statuses.most_common()),
-        requests=retries.requests,
-        tries=retries.tries,
         succeeded=retries.ended[Outcome.SUCCEEDED],
         failed=retries.ended[Outcome.FAILED],
         open=retries.ended[Outcome.OPEN],
         left=retries.ended[Outcome.LEFT],
-        mean_ms=retries.mean_ms,
         max_ms=to_ms(retries.longest_ns),
         between_ms=to_ms(retries.between_ns),
         first=iso(retries.first_ns),

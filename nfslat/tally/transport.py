@@ -36,30 +36,26 @@ class Direction(Record):
     ops_hit: int
     caveats: frozenset[Caveat]
 
-    def __add__(self, later: Self) -> Direction:
+    def __add__(self, later: Self) -> Self:
         """This one, and the same direction in a later block, whose counters are of all packets so far: what is told by
         them, as where events were dropped, replaces the sums."""
-        sums = [
-            now if Caveat.EVENTS_DROPPED in later.caveats else _sum(before, now)
-            for before, now in zip(self._amounts, later._amounts, strict=True)
-        ]
-        return Direction(
+        amounts = {
+            name: getattr(later, name)
+            if Caveat.EVENTS_DROPPED in later.caveats
+            else _sum(getattr(self, name), getattr(later, name))
+            for name in ("sent_again", "arrived_again", "arrived_late")
+        }
+        return self.plus(
+            later,
             conn=self.conn,
             ends=later.ends if later.is_caller_known or not self.is_caller_known else self.ends,
             is_caller_known=self.is_caller_known or later.is_caller_known,
             bytes=max(self.bytes, later.bytes),
-            sent_again=sums[0],
-            arrived_again=sums[1],
-            arrived_late=sums[2],
             segment_size=max(self.segment_size or 0, later.segment_size or 0) or None,
             doubled=later.doubled,
-            ops_hit=self.ops_hit + later.ops_hit,
             caveats=self.caveats - {Caveat.PARTIAL} | later.caveats,
+            **amounts,
         )
-
-    @property
-    def _amounts(self) -> tuple[Amount, Amount, Amount]:
-        return self.sent_again, self.arrived_again, self.arrived_late
 
 
 class TransportTally(Record):
@@ -127,18 +123,12 @@ def _one_to_one(links: Links) -> dict[int, int]:
 
 def _direction(delivery: Delivery, ends: Connection, caller: int, ops_hit: int) -> Direction:
     way = max(caller, 0)
-    return Direction(
+    return Direction.like(
+        delivery,
         conn=delivery.client_conn,
         ends=(endpoint(*ends.source(way)), endpoint(*ends.destination(way))),
         is_caller_known=caller >= 0,
-        bytes=delivery.bytes,
-        sent_again=delivery.sent_again,
-        arrived_again=delivery.arrived_again,
-        arrived_late=delivery.arrived_late,
-        segment_size=delivery.segment_size,
-        doubled=delivery.doubled,
         ops_hit=ops_hit,
-        caveats=delivery.caveats,
     )
 
 
@@ -150,17 +140,15 @@ def _sum(amount: Amount, more: Amount) -> Amount:
 
 def _row(of: Direction, way: Way) -> model.Transport:
     segments = missing_segments(of.sent_again, of.arrived_again, of.segment_size)
-    return model.Transport(
+    return model.Transport.like(
+        of,
         client=of.ends[0],
         server=of.ends[1],
         way=way.value,
-        bytes=of.bytes,
         sent_again=model.TcpAmount(*of.sent_again),
         arrived_again=model.TcpAmount(*of.arrived_again),
         arrived_late=model.TcpAmount(*of.arrived_late),
         lost_bytes=max(of.sent_again.bytes - of.arrived_again.bytes, 0),
         lost_segments=None if segments is None else max(segments, 0),
-        doubled=of.doubled,
-        ops_hit=of.ops_hit,
         caveats=sorted(caveat.value for caveat in of.caveats),
     )

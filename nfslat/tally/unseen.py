@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Self
 
 import numpy as np
-from msgspec import structs
 
 from nfslat.answer import model
 from nfslat.answer.figures import matters
@@ -46,8 +45,7 @@ class UnseenTally(Record):
         others = self.others + later.others, self.others_ns + later.others_ns
         if self.sums is None or later.sums is None:
             return type(self)(later.sums if self.sums is None else self.sums, *others)
-        pairs = zip(structs.astuple(self.sums), structs.astuple(later.sums), strict=True)
-        return type(self)(Unseen(*(before + now for before, now in pairs)), *others)
+        return type(self)(self.sums.plus(later.sums), *others)
 
     @property
     def ops(self) -> int | None:
@@ -67,14 +65,5 @@ class UnseenTally(Record):
         seen_ms = float(to_ms(sums.seen_ns / max(sums.seen, 1)))
         low_ns, high_ns = sums.mean_ns
         mean_ms = float(to_ms(low_ns)), float(to_ms(high_ns))
-        return model.Unseen(
-            ops=sums.ops,
-            without_reply=sums.without_reply,
-            without_call=sums.without_call,
-            without_both=sums.without_both,
-            share=sums.share,
-            share_of_time=sums.share_of_time,
-            seen_mean_ms=seen_ms,
-            mean_ms=mean_ms,
-            matters=matters(seen_ms, mean_ms, sums.share_of_time),
-        )
+        is_far = matters(seen_ms, mean_ms, sums.share_of_time)
+        return model.Unseen.like(sums, seen_mean_ms=seen_ms, mean_ms=mean_ms, matters=is_far)

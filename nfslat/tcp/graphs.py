@@ -1,4 +1,4 @@
-"""What graphs of a conversation are drawn from, as dataclasses; `pictures` makes them.
+"""What graphs of a conversation are drawn from, as records; `pictures` makes them.
 
 Each direction is shown as its sender's capture has it, like the figures. Frames are those of that capture.
 """

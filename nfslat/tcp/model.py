@@ -1,4 +1,4 @@
-"""The report ``nfslat.transport/1`` as dataclasses: what the analyses found in, text and JSON come from this alone.
+"""The report ``nfslat.transport/1`` as records: what the analyses found in, text and JSON come from this alone.
 
 Field names are the JSON contract (docs/transport.md). Durations are float ms, counts integers, times ISO 8601 with
 zone; None is "not known".

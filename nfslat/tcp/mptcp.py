@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +22,6 @@ DATA_ACK, MAPPING, FIRST = 1, 2, 4
 _FROM = 1 << 40  # so that positions in front of what was seen first are not negative
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Signals(Table):
     """One row a packet with a DSS option, in capture order; numbers are the low 32 bits."""
 

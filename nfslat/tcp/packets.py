@@ -7,7 +7,6 @@ SYN, or the first one seen where no SYN was); sequence numbers wrap, positions d
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
@@ -48,7 +47,6 @@ class AckKind(IntEnum):
     KEEP_ALIVE = 4  # answers a keep-alive or a probe of a closed window
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Packets(Table):
     """One row a TCP packet, in capture order; one that was captured twice has one row."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from nfslat.model.protocol import NULL
@@ -13,7 +11,6 @@ from nfslat.tcp.progress import Progress, Runs
 from nfslat.tcp.stream import Stream
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class TurnRows(Table):
     """One row a turn, in capture order; rows are those of `Talk.packets`, positions those of TCP's stream."""
 

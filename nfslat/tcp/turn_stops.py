@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from nfslat.model.tables import I8, I32, I64, Table
@@ -14,7 +12,6 @@ from nfslat.wire.stalls import DELAYED_ACK_NS, silence_ns
 STALL_NS = DELAYED_ACK_NS[0]  # below the shortest delayed ACK there is by more than a clock tick (Linux: 40 ms)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Stops(Table):
     """Silences of `STALL_NS` or more between two packets of one request or response: requests first, each in order."""
 

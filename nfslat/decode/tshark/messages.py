@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
 
 from nfslat.model.tables import I8, I32, I64, Bool, Connection, Table
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Messages(Table):
     """RPC messages of one capture, in the order in which the dissector shows them; one row a message.
 

@@ -1,4 +1,4 @@
-"""What changed between two TCP conversations, as dataclasses (``nfslat.tcpdiff/1``)."""
+"""What changed between two TCP conversations, as records (``nfslat.tcpdiff/1``)."""
 
 from __future__ import annotations
 
