@@ -119,12 +119,11 @@ def module_of(name: str) -> Any:
 
 def parser_of(name: str) -> Parser:
     """The parser of a command; of the report's own, `REPORT`."""
-    command = module_of(name)
     if name == REPORT:
         from nfslat.cli.help import report_parser
 
         return report_parser(COMMANDS)
-    return command_parser(name, command.DESCRIPTION, command.EXAMPLES)
+    return command_parser(name)
 
 
 def _as_meant(arguments: list[str]) -> list[str]:

@@ -59,9 +59,6 @@ class Run:
 class Command(Protocol):
     """A module of the command line."""
 
-    DESCRIPTION: str
-    EXAMPLES: str
-
     def inputs(self, options: argparse.Namespace) -> Sequence[str]:
         """Files that it reads, which no output may replace. Raises ``UsageError`` for options that do not fit."""
 
