@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ BY = tuple(next(one for one in options() if "--by" in one.names).how["one of"].s
 def answered(name: str, arguments: Sequence[str]) -> tuple[int, str, dict[str, Any]]:
     """Of ``nfslat NAME ARGUMENTS``, which writes no files."""
     asked = cli.parser_of(name).parse(arguments)
-    command, run = cli.module_of(name), Run(f"nfslat {name}")
+    command, run = cli.module_of(name), Run(f"nfslat {name}", contextlib.ExitStack())
     command.inputs(asked)
     with run.stack:
         made = command.make(asked, run)

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from nfslat.cli.outputs import OUTPUTS
 from nfslat.cli.parser import Parser
 from nfslat.evidence.kinds import KINDS
-from nfslat.model.units import parse_duration
-from nfslat.sizes import payload
+from nfslat.model.durations import parse_duration
 
 if TYPE_CHECKING:
     from nfslat.select import Filters
@@ -76,11 +75,13 @@ def size(text: str) -> int:
 
 def headers(text: str) -> dict[str, int]:
     """``tcp=52,rpc=140``: bytes in front of payload."""
+    from nfslat.sizes.payload import HEADERS  # noqa: PLC0415  (late: --help does not wait for it)
+
     sizes = {}
     for part in text.split(","):
         name, _, value = part.partition("=")
-        if name not in payload.HEADERS:
-            raise argparse.ArgumentTypeError(f"{part!r}: give {', '.join(payload.HEADERS)} and bytes: tcp=52,rpc=140")
+        if name not in HEADERS:
+            raise argparse.ArgumentTypeError(f"{part!r}: give {', '.join(HEADERS)} and bytes: tcp=52,rpc=140")
         sizes[name] = number(0, _MOST_BYTES)(value)
     return sizes
 
