@@ -46,7 +46,7 @@ class _Screen(argparse.Action):
         self._commands = commands
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        examples, _, status = str(parser.epilog).rpartition("\n\n")
+        examples, _empty, status = str(parser.epilog).rpartition("\n\n")
         lines = [f"usage: {parser.usage}", "", str(parser.description), "", examples, ""]
         for group in parser._action_groups:
             names = [
