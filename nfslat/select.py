@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -18,6 +18,7 @@ from nfslat.match import overlap
 from nfslat.model.blocks import tally
 from nfslat.model.durations import parse_duration
 from nfslat.model.protocol import NFS, is_callback_program, op_name
+from nfslat.model.record import Record
 from nfslat.model.tables import I8, I16, I64, Bool, Classes, Kind, Matched, Ops
 from nfslat.model.thresholds import parse_ops
 from nfslat.model.units import NS_PER_S
@@ -50,8 +51,7 @@ class Moment(NamedTuple):
         return self.ns if self.absolute else first_ns + self.ns
 
 
-@dataclass(frozen=True)
-class Filters:
+class Filters(Record):
     """What the user asked to see; empty means all. Times are those of the call's first byte on the client's clock."""
 
     ops: frozenset[str] = frozenset()
@@ -61,7 +61,7 @@ class Filters:
     start: Moment | None = None
     end: Moment | None = None
     all_programs: bool = False
-    text: dict[str, str] = field(default_factory=dict)  # option -> value as given, for the report
+    text: dict[str, str] = {}  # option -> value as given, for the report
 
     def since(self, first_ns: int) -> Filters:
         """The same where the client's capture begins at `first_ns`."""

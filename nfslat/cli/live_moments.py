@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nfslat.errors import UsageError
+from nfslat.model.record import Record
 
 if TYPE_CHECKING:
     from nfslat.decode.capture import Source
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from nfslat.live.watch import Watched
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(Record):
     """What the options say."""
 
     options: argparse.Namespace
@@ -29,8 +28,7 @@ class Asked:
     baseline: Baseline | None
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(Record):
     """What is read, and what writes what is kept of it."""
 
     watch: Watched

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
+
+from msgspec import structs
 
 from nfslat.answer.advice import Advice
 from nfslat.errors import NfslatError
@@ -61,4 +62,4 @@ def _replayed(c: Analysis, now: InEffect, one: Diagnosis, asked: Asked) -> Diagn
     if expected_ms >= total_ms:
         return one
     words = f"With {asked.text} a replay of the load takes {ms(expected_ms)} instead of {ms(total_ms)} ms on average"
-    return dataclasses.replace(one, gain=Gain(total_ms - expected_ms, "replay", words))
+    return structs.replace(one, gain=Gain(total_ms - expected_ms, "replay", words))

@@ -8,7 +8,6 @@ diff`, the fleet and the laboratory read it from here.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from enum import StrEnum
 
 from nfslat.answer.model import NextStep
@@ -16,6 +15,7 @@ from nfslat.findings import steps as step
 from nfslat.findings.steps import Step
 from nfslat.findings.words import filled
 from nfslat.model.causes import LOSSES, Cause, Charge
+from nfslat.model.record import Record
 
 MANUAL = "docs/findings.md"
 # Of the mean: a finding that explains less is not the cause. Loss is never as it should be.
@@ -31,8 +31,7 @@ class Needs(StrEnum):
     EITHER = "either"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Counter:
+class Counter(Record, kw_only=True):
     """What a host counts that speaks for a finding, or against it, whatever packets make likely.
 
     Both ranges are from least to most, bounds included; between them it says nothing.
@@ -47,8 +46,7 @@ class Counter:
     proves: bool = True  # what speaks for it; else something harmless counts alike
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
+class Row(Record, kw_only=True):
     """A finding. Braces in a text name fields and properties of its evidence, which are put in their place."""
 
     code: str

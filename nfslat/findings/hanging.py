@@ -4,11 +4,12 @@ answers."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec.structs import replace
 
 from nfslat.answer.model import Hang, Unanswered
 from nfslat.findings.catalogue import CAUSE
-from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
+from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
 from nfslat.findings.server import Reconnect
 from nfslat.findings.words import lowered, ms, span, times
@@ -25,8 +26,7 @@ _UNTIL = {
 }
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Hanging(Evidence):
+class Hanging(Evidence, kw_only=True):
     """Of window-stays-shut and never-acknowledged."""
 
     connections: int
@@ -42,8 +42,8 @@ class Hanging(Evidence):
     frame: int  # of the last try, in the capture of who waits
     heard: str | None  # the last packet of the other end
     # tries while the other capture ran, too, and those of them that it shows
-    compared: int | None = field(default=None, metadata=OPTIONAL)
-    arrived: int | None = field(default=None, metadata=OPTIONAL)
+    compared: int | None = None
+    arrived: int | None = None
 
     @property
     def how_long(self) -> str:
@@ -200,8 +200,7 @@ def _of_path(host: str, why: str) -> LookAt:
     )
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Waiting(Evidence):
+class Waiting(Evidence, kw_only=True):
     """Figures of calls-unanswered; those of one call are the oldest's."""
 
     ops: str  # ``3 READs``
@@ -219,8 +218,8 @@ class Waiting(Evidence):
     frame: int
     acked: bool
     holed: bool
-    arrived: int | None = field(default=None, metadata=OPTIONAL)  # in the server's capture
-    replied: int | None = field(default=None, metadata=OPTIONAL)  # of them, those with a reply there
+    arrived: int | None = None  # in the server's capture
+    replied: int | None = None  # of them, those with a reply there
     answered: int  # other calls that the server answered meanwhile
     answered_others: int  # of them, those of other clients
 

@@ -6,11 +6,11 @@ above the wire, where packets do not show it. A layer that is merely the largest
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
+
+from msgspec import structs
 
 from nfslat.answer.model import NextStep, Objective
 from nfslat.answer.words import complete
@@ -31,6 +31,7 @@ from nfslat.findings.slow_ops import RETRANSMISSION_MS, SLOW_OPS, Late, LateUnse
 from nfslat.findings.steps import Step
 from nfslat.findings.unseen import WithUnseen
 from nfslat.findings.words import lowered, ms, percent, times
+from nfslat.model.record import Record
 
 COMPLETE, INCOMPLETE = 0.95, 0.80  # of the operations in both captures: enough; too few to say that nothing is wrong
 FEW_OPS, VERY_FEW_OPS = 100, 20
@@ -81,14 +82,13 @@ class Ground(NamedTuple):
     )
 
 
-@dataclass(frozen=True)
-class Lead:
+class Lead(Record):
     """An outcome, and what it is about."""
 
     outcome: str
     cause: Diagnosis | None = None
     by: str = ""  # how the cause leads: "mean", "slowest", "limit" or "tries"
-    also: list[Diagnosis] = field(default_factory=list)
+    also: list[Diagnosis] = []
     either: Diagnosis | None = None  # said behind the cause: slots, or callers, which packets do not tell apart
     why: str = ""  # it is undecided
     next: NextStep | None = None
@@ -158,7 +158,7 @@ def _lead(
     tail = [one for one in causes if (one.slowest or 0.0) >= _SLOWEST]
     if tail:
         slowest_by = max(tail, key=lambda one: one.slowest or 0.0)
-        if doubt := _doubt(dataclasses.replace(slowest_by, share=None), mean, ground):
+        if doubt := _doubt(structs.replace(slowest_by, share=None), mean, ground):
             return Lead("undecided", also=enough[:2], why=doubt, next=next_step(steps.AGAIN))
         return _fault(slowest_by, "slowest", matter)
     some = [one for one in causes if (one.share or 0.0) >= _SOME and row(one.code).least != SYMPTOM]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Sequence
+
+from msgspec import structs
 
 from nfslat.answer.model import NextStep, Objective, Verdict
 from nfslat.answer.words import complete
@@ -83,7 +84,7 @@ def unasked(verdict: Verdict, measured: Collection[str]) -> Verdict:
         return verdict
     steps = row(verdict.cause or UNKNOWN).decided_by
     left = next((next_step(step) for step in steps if step.command not in measured), None)
-    return dataclasses.replace(verdict, next=left)
+    return structs.replace(verdict, next=left)
 
 
 def verdict_of_hang(hangs: Sequence[Diagnosis]) -> Verdict | None:
@@ -118,7 +119,7 @@ def _next(found: Lead, ground: Ground | None) -> NextStep | None:
     if step is None or ground is None or ground.inferred != "server" or not step.where.startswith("the server"):
         return step
     where = f"{step.where} (without a login there, send its operator the evidence of --markdown)"
-    return dataclasses.replace(step, where=where)
+    return structs.replace(step, where=where)
 
 
 # --- The sentences ----------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,8 +36,7 @@ BOTH, INFERRED, SERVER_ONLY = "compared", "inferred", "server only"
 _SIZES = 34  # classes of sizes of 32 bits, and one for "none"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClientSummary(Client):
+class ClientSummary(Client, kw_only=True):
     """A client's row of the report before it is compared, and what it is compared by. Small: it goes from a worker to
     the process that compares all of them."""
 
