@@ -85,11 +85,14 @@ class Options:
     slowest: int = 20
     name_encoding: str | None = None
     anonymize: bool = False
-    in_stretches: bool = (
-        False  # no single operation is asked for: captures of more than are joined may be judged in parts
-    )
+    in_stretches: bool = False  # captures of more operations than are joined may be judged in parts: no single ones
     paths: bool = True  # False: nothing that names files will be asked for, so that replies are not searched for names
     command: str = ""  # what the report says it was made by
+
+    @property
+    def from_outside(self) -> Outside:
+        """What is known from elsewhere."""
+        return self.outside or Outside(self.known, self.sessions)
 
     def __post_init__(self) -> None:
         checked_encoding(self.name_encoding)
@@ -560,27 +563,28 @@ def run(
     wanted = _segments(captures)
     with open_workspace(captures, engine=options.engine, quiet=quiet, segments=wanted, files=options.paths) as work:
         if len(captures) > 1:
-            most_ops = UNBOUNDED if _needs_all(options) else MOST_JOINED_OPS
+            # Where something needs all operations at once, they are.
+            most_ops = MOST_JOINED_OPS if options.in_stretches and not options.anonymize else UNBOUNDED
             try:
                 both = _correlate(work, options, most_ops)
             except TooManyOpsError as more:
                 return _in_stretches(more, work, options, sinks())
             except NothingAnsweredError as nothing:
                 return _without_answers(captures[1], options, nothing)
-            if both.server.source.bundle or both.client.source.bundle:
-                outside = with_bundled(options.outside or Outside(options.known, options.sessions), both)
-                options = dataclasses.replace(options, outside=outside)
-            return Report(both, options)
-        side, both_hosts = _of_one_capture(work, options)
-        found = both_hosts or _inferred(side, work, options)
+            return Report(both, _with_bundles(options, both, both.server, both.client))
+        side, found = _of_one_capture(work, options)
         work.close_progress()
     if isinstance(found, str):
         _refuse_alone(options, found)
         return Report(side, options, why_alone=found)
-    if side.source.bundle:
-        outside = with_bundled(options.outside or Outside(options.known, options.sessions), found)
-        options = dataclasses.replace(options, outside=outside)
-    return Report(found, options)
+    return Report(found, _with_bundles(options, found, side))
+
+
+def _with_bundles(options: Options, found: Correlation, *sides: Side) -> Options:
+    """With what hosts say of themselves in the tars of their captures."""
+    if not any(side.source.bundle for side in sides):
+        return options
+    return dataclasses.replace(options, outside=with_bundled(options.from_outside, found))
 
 
 def _without_answers(client: str, options: Options, nothing: NothingAnsweredError) -> Report:
@@ -600,11 +604,6 @@ def _of_all_at_once(work: Workspace) -> Progress:
     from nfslat.decode.memory import while_memory_lasts
 
     return while_memory_lasts(work.progress, "cut a part of their time out of the captures (editcap -A and -B)")
-
-
-def _needs_all(options: Options) -> bool:
-    """Was something asked for that needs all operations at once?"""
-    return not options.in_stretches or options.anonymize
 
 
 def _in_stretches(more: TooManyOpsError, work: Workspace, options: Options, sinks: Sequence[Sink]) -> InStretches:
@@ -627,9 +626,7 @@ def _in_stretches(more: TooManyOpsError, work: Workspace, options: Options, sink
         filters=options.filters,
         interval_s=options.interval_s,
         by=options.by,
-        wanted=OutsideFigures(
-            options.outside or Outside(options.known, options.sessions), options.sessions, options.what_if
-        ),
+        wanted=OutsideFigures(options.from_outside, options.sessions, options.what_if),
         encoding=options.name_encoding,
     )
     with contextlib.ExitStack() as stack:
@@ -647,8 +644,7 @@ def compared(captures: Sequence[str], options: Options, *, quiet: bool = True) -
     with open_workspace(captures, engine=options.engine, quiet=quiet, segments=_segments(captures)) as work:
         if len(captures) > 1:
             return _correlate(work, options)
-        side, both_hosts = _of_one_capture(work, options)
-        found = both_hosts or _inferred(side, work, options)
+        _, found = _of_one_capture(work, options)
         work.close_progress()
     if isinstance(found, str):
         raise InputError(
@@ -658,8 +654,9 @@ def compared(captures: Sequence[str], options: Options, *, quiet: bool = True) -
     return found
 
 
-def _of_one_capture(work: Workspace, options: Options) -> tuple[Side, Correlation | None]:
-    """What is decoded of one capture; and of one that holds the captures of two hosts, these, compared."""
+def _of_one_capture(work: Workspace, options: Options) -> tuple[Side, Correlation | str]:
+    """What is decoded of one capture, and what is inferred of the other host, or why nothing is; of one that holds the
+    captures of two hosts, these, compared."""
     from nfslat import pipeline
     from nfslat.decode.twice import is_suspected, parted, refuse_unparted
 
@@ -668,13 +665,12 @@ def _of_one_capture(work: Workspace, options: Options) -> tuple[Side, Correlatio
 
     side = inspected(work.sources[0])
     if work.engine.blocks is None or not is_suspected(side.decoded):
-        return side, None
+        return side, _inferred(side, work, options)
     with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch:
         made_of = parted(side.source, work.engine.tools, Path(scratch))
-        if made_of is None:
-            return side, None
-        if len(made_of.sources) == 1:
-            return inspected(made_of.sources[0]), None
+        if made_of is None or len(made_of.sources) == 1:
+            side = side if made_of is None else inspected(made_of.sources[0])
+            return side, _inferred(side, work, options)
         refuse_unparted(made_of)
         two = dataclasses.replace(work, sources=made_of.sources)
         return side, _correlate(two, dataclasses.replace(options, may_swap=True))
@@ -687,14 +683,13 @@ def _segments(captures: Sequence[str]) -> Wanted:
 
 def _refuse_alone(options: Options, why: str) -> None:
     """Raise ``UsageError`` for what needs both sides, where one capture tells of one."""
-    given = options.known if options.outside is None else options.outside.given
     asked = {
         "by": options.by,
         "interval": options.interval_s,
         "what-if": options.what_if,
         "slo": options.slo,
         "sessions": options.sessions,
-        "what is known from outside": options.evidence or given != Known(),
+        "what is known from outside": options.evidence or options.from_outside.given != Known(),
     }
     names = ", ".join(name for name, value in asked.items() if value)
     if names:

@@ -16,11 +16,12 @@ import numpy.typing as npt
 from nfslat.errors import InputError, UsageError
 from nfslat.match import overlap
 from nfslat.model.blocks import tally
+from nfslat.model.durations import parse_duration
 from nfslat.model.protocol import MOUNT, NFS, is_callback_program, op_name
 from nfslat.model.record import Record
 from nfslat.model.tables import I8, I16, I64, Bool, Classes, Kind, Matched, Ops
 from nfslat.model.thresholds import parse_ops
-from nfslat.model.units import NS_PER_S, parse_duration
+from nfslat.model.units import NS_PER_S
 
 REASONS = (
     "selected",

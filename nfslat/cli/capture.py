@@ -22,26 +22,6 @@ if TYPE_CHECKING:
     from nfslat.field.hosts import Voice
     from nfslat.field.plan import Wanted
 
-DESCRIPTION = """\
-Capture NFS traffic on a server and a client at the same time, bring both
-captures home by ssh, and print the report. Of one host alone the other one's
-times are inferred. The hosts need tcpdump (or snoop), and root or sudo without
-a password; nothing is installed, changed or left."""
-
-EXAMPLES = """\
-examples:
-  nfslat capture --server nfs1 --client db1
-  nfslat capture --client db1                     # the server is a cloud's, or a filer
-  nfslat capture --server root@nfs1 --client root@db1 --seconds 60 --html report.html
-  nfslat capture --server nfs1 --client db1 --ssh 'ssh -p 2222 -i key' --yes
-
-Keys, agents, jump hosts and users are those of your ssh. It measures the traffic
-first, says what the capture costs, and asks; without a terminal it goes on, and
-asks for no password either. Ctrl-C ends the capture early, a second one gives up.
-The tars are kept in --out: nfslat server.tar client.tar makes the report again.
-
-exit status: 0 done, 2 usage, 3 a host cannot be captured, or nothing to correlate"""
-
 # As `nfslat SERVER CLIENT` has them; which side is which, is known here.
 _AS_CAPTURED: dict[str, Any] = {"engine": None, "may_swap": False, "all_programs": False, "start": None, "end": None}
 

@@ -14,31 +14,6 @@ if TYPE_CHECKING:
     from nfslat.diff.tcp.read import Run as TransportRun
     from nfslat.select import Filters, Moment
 
-DESCRIPTION = """\
-Compare two runs of a load, before and after a change: say whether B is slower
-or faster than A, or that nothing shows it, how certain that is, which part of
-the way and which cause moved, and whether it is the load that changed.
-A run is a report (nfslat ... --json), a capture of one host, or a folder with
-server.* and client.*, or one of them; or a pair of captures with --before and
---after. Reports hold no single operations: the comparison is coarser. What one
-capture infers has its error in all intervals.
-With --transport, or a report of nfslat transport, any TCP is compared: turns, round
-trips, delayed ACKs, loss, windows, rates, sizes."""
-
-EXAMPLES = """\
-examples:
-  nfslat diff before.json after.json
-  nfslat diff monday/ tuesday/ --json diff.json
-  nfslat diff --before s1.pcap c1.pcap --after s2.pcap c2.pcap --op READ
-  nfslat diff before.json --after s2.pcap c2.pcap
-  nfslat diff monday-client.pcap tuesday-client.pcap
-  nfslat diff --before server.pcap client.pcap --split 60s
-  nfslat diff --transport good.pcap bad.pcap --port 1521
-  nfslat diff a.json b.json --check mean=10% --check READ.p99=5ms
-
-exit status: 0 done, 1 a --check is crossed or cannot be decided, 2 usage,
-3 a file cannot be read, or nothing to compare"""
-
 
 def inputs(options: argparse.Namespace) -> list[str]:
     """Names of all files that are read."""

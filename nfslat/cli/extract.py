@@ -15,19 +15,6 @@ from nfslat.model.units import to_ms
 if TYPE_CHECKING:
     from nfslat.packets.extract.write import Written
 
-DESCRIPTION = """\
-The packets of single ops out of both captures in one pcapng file, for Wireshark:
-interfaces client and server, the server's times on the client's clock, and on
-each packet a comment that says what it is."""
-
-EXAMPLES = """\
-examples:
-  nfslat extract server.pcap client.pcap --slowest 5 --out worst.pcapng
-  nfslat extract server.pcap client.pcap --xid 0x1a2b3c4d --out one.pcapng
-  nfslat extract server.pcap client.pcap --slowest 1 --context --out - | wireshark -k -i -
-
-exit status: 0 done, 2 usage, 3 a capture cannot be read, or the op is not in both"""
-
 _SCHEMA = "nfslat.extract/1"
 
 

@@ -24,24 +24,6 @@ if TYPE_CHECKING:
     from nfslat.fleet.run.manifest import Manifest
     from nfslat.fleet.run.points import Points
 
-DESCRIPTION = """\
-Compare the captures of one NFS server and of many of its clients: which clients
-suffer, by how much, and whether it is the server, the path of a few, or one host.
-Whose a file is is found from the addresses in it. Where the server, or a client,
-was not captured, what it did is inferred from the other capture. Runs on all
-processors of this machine, or on a Dask cluster."""
-
-EXAMPLES = """\
-examples:
-  nfslat fleet server/*.pcap clients/*/
-  nfslat fleet server/ clients/ --out run/ --html fleet.html
-  nfslat fleet clients/                                # of a filer: no capture there
-  nfslat fleet --out run/ --show 10.9.3.17             # one client's two-sided report
-  nfslat fleet --manifest FLEET.toml --scheduler tls://head:8786 --out s3://bucket/run
-
-A run that was interrupted goes on where it was, with the same --out.
-Exit status: as nfslat's, and 4 where a part could not be done (nfslat --help)."""
-
 STATUS_IN_PART = 4
 _SAID = 3  # problems with files, beside what came of them
 _MANY_HEADS = 512  # files; more are looked at by the workers

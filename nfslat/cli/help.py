@@ -10,7 +10,6 @@ from importlib import resources
 from typing import Any
 
 from nfslat import __version__
-from nfslat.cli import report as report_command
 from nfslat.cli.options import command_parser
 from nfslat.cli.parser import Parser
 
@@ -28,9 +27,8 @@ _TITLES = {
 
 def report_parser(commands: Iterable[str]) -> Parser:
     """Of `nfslat` itself; the names of its `commands` stand in its help."""
-    examples = f"{report_command.EXAMPLES}\n\n{report_command.STATUS}"
     usage = "nfslat [options] SERVER [CLIENT]\n       nfslat COMMAND ..."
-    parser = command_parser("nfslat", report_command.DESCRIPTION, examples, usage=usage, add_help=False)
+    parser = command_parser("nfslat", usage=usage, add_help=False)
     parser.add_argument("-h", "--help", action=_Screen, commands=tuple(commands), help="help on one screen")
     parser.add_argument("--help-all", action="help", help="help with every option in a sentence, and exit")
     parser.add_argument(
@@ -48,7 +46,8 @@ class _Screen(argparse.Action):
         self._commands = commands
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        lines = [f"usage: {parser.usage}", "", report_command.DESCRIPTION, "", report_command.EXAMPLES, ""]
+        examples, _empty, status = str(parser.epilog).rpartition("\n\n")
+        lines = [f"usage: {parser.usage}", "", str(parser.description), "", examples, ""]
         for group in parser._action_groups:
             names = [
                 _name(action)
@@ -58,7 +57,7 @@ class _Screen(argparse.Action):
             if names:
                 lines += _wrapped(_TITLES.get(group.title or "", group.title or ""), names)
         lines += _wrapped("commands", [f"{name}" for name in self._commands])
-        lines += ["", "in a sentence each: nfslat --help-all, nfslat COMMAND --help", report_command.STATUS]
+        lines += ["", "in a sentence each: nfslat --help-all, nfslat COMMAND --help", status]
         sys.stdout.write("\n".join(lines) + "\n")
         parser.exit()
 

@@ -23,22 +23,6 @@ if TYPE_CHECKING:
     from nfslat.live.together import Whole
     from nfslat.live.watch import Stretch
 
-DESCRIPTION = """What happens, stretch by stretch, while both captures are being made, or in
-captures of any length: a line for each, as vmstat and nfsiostat print them,
-with where the time goes and what is at fault. It keeps no more than a few
-stretches in memory."""
-
-EXAMPLES = """examples:
-  nfslat live server.pcap client.pcap --interval 60
-  mkfifo s c; ssh nfs1 tcpdump -U -s 512 -w - port 2049 >s &
-    ssh db1 tcpdump -U -s 512 -w - port 2049 >c & nfslat live s c
-  nfslat live s c --json - | jq 'select(.outcome == "fault")'
-  nfslat live client.pcap
-  nfslat live s c --when 'READ.p99>20ms for 30s' --when fault --out /var/lib/nfslat
-
-exit status: 0 done, 2 usage, 3 a capture cannot be read, or the two have nothing
-in common, 130 interrupted"""
-
 _LEAVE_S = 10.0  # what is being judged is soon
 _BEGINS = b"# HELP nfslat_"  # a file of metrics
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import importlib
 import io
@@ -106,7 +107,7 @@ def _command(arguments: list[str]) -> int:
             raise
         raise UsageError(f"{problem.prog} has no option {problem.option}: it is one of {', '.join(have)}") from problem
     line, charset = shlex.join(["nfslat", *arguments]), sys.stdout.encoding or "utf-8"
-    where = outputs.Run(line, _width(), color=_color(), charset=charset)
+    where = outputs.Run(line, contextlib.ExitStack(), _width(), color=_color(), charset=charset)
     if name == "live":  # what it writes grows while it runs
         return int(command.run(options, where, sys.stdout))
     return outputs.run(command, options, where, sys.stdout)
@@ -119,12 +120,11 @@ def module_of(name: str) -> Any:
 
 def parser_of(name: str) -> Parser:
     """The parser of a command; of the report's own, `REPORT`."""
-    command = module_of(name)
     if name == REPORT:
         from nfslat.cli.help import report_parser
 
         return report_parser(COMMANDS)
-    return command_parser(name, command.DESCRIPTION, command.EXAMPLES)
+    return command_parser(name)
 
 
 def _as_meant(arguments: list[str]) -> list[str]:

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from nfslat.cli.outputs import OUTPUTS
 from nfslat.cli.parser import Parser
 from nfslat.evidence.kinds import KINDS
-from nfslat.model.units import parse_duration
-from nfslat.sizes import payload
+from nfslat.model.durations import parse_duration
 
 if TYPE_CHECKING:
     from nfslat.select import Filters
@@ -76,11 +75,13 @@ def size(text: str) -> int:
 
 def headers(text: str) -> dict[str, int]:
     """``tcp=52,rpc=140``: bytes in front of payload."""
+    from nfslat.sizes.payload import HEADERS  # noqa: PLC0415  (late: --help does not wait for it)
+
     sizes = {}
     for part in text.split(","):
         name, _, value = part.partition("=")
-        if name not in payload.HEADERS:
-            raise argparse.ArgumentTypeError(f"{part!r}: give {', '.join(payload.HEADERS)} and bytes: tcp=52,rpc=140")
+        if name not in HEADERS:
+            raise argparse.ArgumentTypeError(f"{part!r}: give {', '.join(HEADERS)} and bytes: tcp=52,rpc=140")
         sizes[name] = number(0, _MOST_BYTES)(value)
     return sizes
 
@@ -167,14 +168,27 @@ def options() -> tuple[Option, ...]:
     return (*_rows(evidence), *(_row(one.commands, OUTPUT, one.option, one.words) for one in OUTPUTS))
 
 
-def _rows(evidence: str) -> Iterator[Option]:
+@cache
+def texts() -> dict[str, tuple[str, str]]:
+    """What each command does, and its examples with the exit status."""
+    parts = (part.partition("\n") for part in _table().partition("\n[")[0].split("\n=== ")[1:])
+    pairs = ((name, text.strip().partition("\n\n")) for name, _, text in parts)
+    return {name: (text[0], text[2]) for name, text in pairs}
+
+
+@cache
+def _table() -> str:
     # As a part of the package, which may be in an archive.
-    lines = __spec__.loader.get_data(TABLE).decode().splitlines()  # type: ignore[union-attr]
-    commands = group = ""
-    for line, text in zip(lines, [*lines[1:], ""], strict=True):
+    return str(__spec__.loader.get_data(TABLE).decode())  # type: ignore[union-attr]
+
+
+def _rows(evidence: str) -> Iterator[Option]:
+    lines = _table().partition("\n[")[2].splitlines()
+    commands, _, group = lines[0].partition("]")
+    for line, text in zip(lines[1:], [*lines[2:], ""], strict=True):
         if line.startswith("["):
             commands, _, group = line[1:].partition("]")
-        elif line and line[0] not in " #":
+        elif line and not line.startswith(" "):
             yield _row(commands, group.strip(), line, text.strip().replace("{evidence}", evidence))
 
 
@@ -194,8 +208,9 @@ def _way(word: str) -> tuple[str, str]:
     return word, ""
 
 
-def command_parser(command: str, description: str, examples: str, **more: Any) -> Parser:
+def command_parser(command: str, **more: Any) -> Parser:
     """The parser of ``nfslat COMMAND``; of the report's own, "nfslat"."""
+    description, examples = texts()[command]
     parser = Parser(
         prog="nfslat" if command == "nfslat" else f"nfslat {command}",
         description=description,

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import importlib
 import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TextIO
 
@@ -24,8 +22,7 @@ if TYPE_CHECKING:
     from nfslat.export.by_window import Sink
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(NamedTuple):
     """What a command made, in each form that it can be had in; nothing is made that is not asked for."""
 
     text: Callable[[], str]
@@ -44,23 +41,19 @@ class Result:
         return cls(text, *forms, report, status, names_files=True)
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """Where a command runs."""
 
     command: str  # line
+    stack: contextlib.ExitStack  # ends when everything is written
     width: int = 80
     color: bool = False
     charset: str = "utf-8"  # of the text
-    stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)  # ends when everything is written
     sinks: Callable[[str], Sequence[Sink]] = lambda _: ()  # files that are written as blocks of operations come
 
 
 class Command(Protocol):
     """A module of the command line."""
-
-    DESCRIPTION: str
-    EXAMPLES: str
 
     def inputs(self, options: argparse.Namespace) -> Sequence[str]:
         """Files that it reads, which no output may replace. Raises ``UsageError`` for options that do not fit."""
@@ -115,7 +108,7 @@ OUTPUTS = (
     Output(
         "--html FILE",
         "write it as one page with pictures, for browser and mail",
-        lambda made, out, _: out.write(made.html()),
+        lambda result, out, _: out.write(result.html()),
         Kind.HTML,
         commands="nfslat capture fleet series transport",
         check=_packages("vl_convert", "jinja2"),
@@ -123,7 +116,7 @@ OUTPUTS = (
     Output(
         "--png DIR",
         "write the main pictures to files in DIR, for tickets",
-        lambda made, folder, _: made.png(folder),
+        lambda result, folder, _: result.png(folder),
         Kind.PICTURE,
         commands="nfslat capture series transport",
         open=output_directory,
@@ -132,20 +125,20 @@ OUTPUTS = (
     Output(
         "--json FILE",
         "write it as JSON to FILE; - is standard output",
-        lambda made, out, _: made.json(out),
+        lambda result, out, _: result.json(out),
         Kind.JSON,
         commands="nfslat capture show extract diff fleet series transport packets stack tune",
     ),
     Output(
         "--csv FILE",
         "write one row per matched op to FILE (docs/exports.md)",
-        lambda made, out, _: made.report.write_csv(out),
+        lambda result, out, _: result.report.write_csv(out),
         Kind.CSV,
     ),
     Output(
         "--parquet FILE",
         "the same as Parquet, for pandas, DuckDB, Spark (docs/exports.md)",
-        lambda made, out, _: made.report.write_parquet(out),
+        lambda result, out, _: result.report.write_parquet(out),
         Kind.OPS,
         open=binary_output,
         check=_pyarrow,
@@ -153,7 +146,7 @@ OUTPUTS = (
     Output(
         "--ops-parquet FILE",
         "write one capture, decoded: FILE then stands for it wherever one is read (docs/exports.md)",
-        lambda made, out, _: made.report.write_ops_parquet(out),
+        lambda result, out, _: result.report.write_ops_parquet(out),
         Kind.SIDE,
         open=binary_output,
         check=_pyarrow,
@@ -161,20 +154,20 @@ OUTPUTS = (
     Output(
         "--perfetto FILE",
         "write each op as spans in time, for ui.perfetto.dev (docs/perfetto.md)",
-        lambda made, out, name: made.report.write_perfetto(out, compress=name.endswith(".gz")),
+        lambda result, out, name: result.report.write_perfetto(out, compress=name.endswith(".gz")),
         Kind.PERFETTO,
     ),
     Output(
         "--missed FILE",
         "write one row per op that has no match to FILE: why, and where to look (docs/exports.md)",
-        lambda made, out, _: made.report.write_missed(out),
+        lambda result, out, _: result.report.write_missed(out),
         Kind.MISSED,
         both=True,
     ),
     Output(
         "--files FILE",
         "write who did what with which file: one row per op that has one (docs/files.md)",
-        lambda made, out, _: made.report.write_files(out),
+        lambda result, out, _: result.report.write_files(out),
         Kind.FILES,
     ),
 )
@@ -205,7 +198,16 @@ def _refuse(options: argparse.Namespace) -> None:
             row.check(row.name)
 
 
-def run(command: Command, options: argparse.Namespace, run: Run, out: TextIO) -> int:
+class _Stream(NamedTuple):
+    """A file that is being written."""
+
+    row: Output
+    name: str
+    end: contextlib.ExitStack  # completes it
+    place: Any  # what `row.open` made of the name
+
+
+def run(command: Command, options: argparse.Namespace, where: Run, out: TextIO) -> int:
     """The command, with its text to `out` unless a file goes there, and its files, each of them complete or as it was.
     Returns the exit status.
 
@@ -216,40 +218,29 @@ def run(command: Command, options: argparse.Namespace, run: Run, out: TextIO) ->
     _refuse(options)
     quiet = getattr(options, "quiet", False)
     gone: BrokenPipeError | None = None
-    with contextlib.ExitStack() as files, run.stack:
+    with contextlib.ExitStack() as files, where.stack:
         streams = []
         for row in OUTPUTS:
             if (name := row.asked(options)) is not None:
-                own = files.enter_context(contextlib.ExitStack())
+                end = files.enter_context(contextlib.ExitStack())
                 place = row.open(name, row.kind, read, overwrite=options.overwrite)
-                streams.append((row, name, own, own.enter_context(place)))
+                streams.append(_Stream(row, name, end, end.enter_context(place)))
 
         def sinks(line: str) -> list[Sink]:
             from nfslat.export.by_window import SINKS  # noqa: PLC0415  (brings numpy)
 
-            return [SINKS[row.name](stream, line) for row, _, _, stream in streams if row.name in SINKS]
+            return [SINKS[each.row.name](each.place, line) for each in streams if each.row.name in SINKS]
 
-        made = command.make(options, dataclasses.replace(run, sinks=sinks))
+        result = command.make(options, where._replace(sinks=sinks))
         # The verdict does not wait for pictures. The files are made whatever happens to a reader of it (less, head).
         try:
-            if not any(is_standard(name) for row, name, *_ in streams if row.open is not output_directory):
-                out.write(made.markdown() if getattr(options, "markdown", False) else made.text())
+            if not any(is_standard(each.name) for each in streams if each.row.open is not output_directory):
+                out.write(result.markdown() if getattr(options, "markdown", False) else result.text())
                 out.flush()
         except BrokenPipeError as problem:
             gone = problem
-        failed, written = None, []
-        shows = not quiet and sys.stderr is not None and sys.stderr.isatty()
-        for row, name, own, stream in streams:
-            try:
-                with writing_to(name), _shown(f"writing {name} ..." if shows else ""):
-                    row.write(made, stream, name)
-                    if not isinstance(stream, os.PathLike):
-                        stream.flush()
-                written.append(name)
-            except PictureError as problem:
-                failed = failed or problem.named(name)
-                own.__exit__(type(problem), problem, problem.__traceback__)
-    for name in written if made.names_files and not quiet else ():
+        failed, written = _write(result, streams, quiet=quiet)
+    for name in written if result.names_files and not quiet else ():
         if not is_standard(name) and name != os.devnull:
             say(f"wrote {name}")
     if gone is not None:
@@ -258,7 +249,24 @@ def run(command: Command, options: argparse.Namespace, run: Run, out: TextIO) ->
     if failed is not None:
         say(str(failed))
         return failed.exit_status
-    return made.status()
+    return result.status()
+
+
+def _write(result: Result, streams: Sequence[_Stream], *, quiet: bool) -> tuple[PictureError | None, list[str]]:
+    """Why there are no pictures, where they failed, and the names of what was written."""
+    shows = not quiet and sys.stderr is not None and sys.stderr.isatty()
+    failed, written = None, []
+    for row, name, end, place in streams:
+        try:
+            with writing_to(name), _shown(f"writing {name} ..." if shows else ""):
+                row.write(result, place, name)
+                if not isinstance(place, os.PathLike):
+                    place.flush()
+            written.append(name)
+        except PictureError as problem:
+            failed = failed or problem.named(name)
+            end.__exit__(type(problem), problem, problem.__traceback__)
+    return failed, written
 
 
 @contextlib.contextmanager

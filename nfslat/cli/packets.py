@@ -11,19 +11,6 @@ from nfslat.cli.outputs import Result, Run
 from nfslat.errors import UsageError
 from nfslat.sizes import payload
 
-DESCRIPTION = """\
-The arithmetic of payload, without a capture: rows to SDUs of SQL*Net to TCP
-segments, or a file to NFS READs or WRITEs to TCP segments; round trips, bytes
-on the wire, and what larger sizes would save."""
-
-EXAMPLES = """\
-examples:
-  nfslat packets --sdu 2048 --array-size 3 --row 1511,410,730,300,200,500
-  nfslat packets --sdu 8192 --array-size 15 --row 120 --rows 1000000 --rtt-ms 0.4
-  nfslat packets --rsize 32768 --mss 1460 --bytes 1048576
-
-exit status: 0 done, 2 usage"""
-
 _SCHEMA = "nfslat.packets/1"
 _MOST_ROW_SIZES = 1000
 

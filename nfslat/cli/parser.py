@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"-\.?\d")
 _ENOUGH_CAPTURES = 2
 _MORE_CAPTURES = (
     "nfslat compares two, the server's and the client's. Files of one rotated set are one capture: quote the glob "
-    "('server.pcap*') or join them with commas. Many clients: nfslat fleet"
+    "('server.pcap*') or join them with commas, as the values of an option are. Many clients: nfslat fleet"
 )
 
 

@@ -9,26 +9,6 @@ import os
 from nfslat.cli.outputs import OUTPUTS, Result, Run, name_files, need_ops
 from nfslat.errors import UsageError
 
-DESCRIPTION = """\
-Compare two packet captures of the same NFS traffic, one taken on the server and
-one on the client, and say where the time goes: client, network or server.
-With one capture, infer from its packets what the other host did."""
-
-EXAMPLES = """\
-examples:
-  nfslat server.pcap client.pcap
-  nfslat server.pcap client.pcap --html report.html
-  nfslat server.pcap client.pcap --app-ms READ=58 --storage-ms 0.1 --sessions 32
-  nfslat 'server.pcap*' 'client.pcap*' --op READ --start 10 --end 20 --by size
-  nfslat server.pcap client.pcap --server-snapshot srv.txt --evidence awr.txt
-  ssh nfsserver cat srv.pcap.gz | nfslat - client.pcap
-  nfslat client.pcap --files who-read-what.csv
-  nfslat show server.pcap client.pcap --slowest 3"""
-
-STATUS = """\
-exit status: 0 done, 1 the verdict is one that --fail-on names, 2 usage,
-3 a capture cannot be read or nothing to correlate"""
-
 
 def inputs(options: argparse.Namespace) -> list[str]:
     """Captures, evidence and snapshots."""

@@ -13,27 +13,6 @@ from nfslat.errors import UsageError
 if TYPE_CHECKING:
     from nfslat.series.inputs import Listed
 
-DESCRIPTION = """\
-Runs of one load that is made larger step by step (1, 8, 16, 32, 64 users): say
-from which load on the latency of the application grows away from that of the
-storage, and which limit makes it; or that nothing shows it, or that these runs
-cannot tell, and what to measure. Runs without loads (days, kernels) are each
-compared with the one before.
-A run is what nfslat diff takes: a report, a capture, or a folder."""
-
-EXAMPLES = """\
-examples:
-  nfslat series 1=one/ 8=eight/ 16=sixteen/ 32=thirtytwo/ --unit users
-  nfslat series --runs users.csv --html series.html
-  nfslat series monday.json tuesday.json wednesday.json
-
-users.csv:
-  users,run,app_ms,storage_ms
-  1,one/,12.4,11.9
-  8,eight/,13.0,12.0
-
-exit status: 0 done, 2 usage, 3 a file cannot be read"""
-
 
 def inputs(options: argparse.Namespace) -> Sequence[str]:
     """Names of all files that are read."""

@@ -14,17 +14,6 @@ if TYPE_CHECKING:
     from nfslat.decode.tools import Tools
     from nfslat.results import Correlation
 
-DESCRIPTION = """\
-One op in full: its packets at both sides by frame number, the timeline between
-them, and Wireshark's dissection of call and reply."""
-
-EXAMPLES = """\
-examples:
-  nfslat show server.pcap client.pcap --slowest 3
-  nfslat show server.pcap client.pcap --xid 0x1a2b3c4d --json op.json
-
-exit status: 0 done, 2 usage, 3 a capture cannot be read, or the op is not in both"""
-
 
 def inputs(options: argparse.Namespace) -> list[str]:
     """The captures."""

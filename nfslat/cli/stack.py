@@ -8,20 +8,6 @@ from typing import Any
 from nfslat.cli.outputs import Result, Run
 from nfslat.errors import UsageError
 
-DESCRIPTION = """\
-Latencies that were measured at some layers, without captures: say which layer
-adds the time, why, and what to change, or what to measure next. Any of them
-will do."""
-
-EXAMPLES = """\
-examples:
-  nfslat stack --app-ms 50 --storage-ms 1
-  nfslat stack --app-ms 58 --client-ms 1.5 --server-ms 1 --storage-ms 0.1 --slots 16
-  nfslat stack --app-ms 56 --client-ms 49 --server-ms 48 --thread-ms 1 \\
-      --threads 16 --server-system solaris
-
-exit status: 0 done, 2 usage, 3 a snapshot cannot be read"""
-
 _FIGURES = """\
 Give mean latencies of the same requests, in ms, as many as you know. Each holds
 the next, so what lies between two of them is what the layers between them add:

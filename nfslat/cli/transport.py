@@ -10,23 +10,6 @@ from nfslat import __version__
 from nfslat.cli.outputs import Result, Run
 from nfslat.errors import UsageError
 
-DESCRIPTION = """\
-What TCP did to any conversation, NFS or not (Oracle Data Guard, SQL*Net, SQL
-Server ...): round trips, delayed ACKs, loss, windows, what limited the sender,
-turns, segment sizes, throughput. With two captures, one from each end: what was
-lost in transit, and how long the way takes. --html draws it over time: round
-trips, bytes sent and acknowledged, in flight, windows, rates, sizes, waits."""
-
-EXAMPLES = """\
-examples:
-  nfslat transport oracle.pcap --port 1521
-  nfslat transport client.pcap server.pcap --port 1521 --top 3
-  nfslat transport oracle.pcap --stream 4 --json transport.json
-  nfslat transport oracle.pcap --html transport.html
-  nfslat transport oracle.pcap --sqlnet-trace sqlnet_1234.trc
-
-exit status: 0 done, 2 usage, 3 a capture cannot be read, or holds no TCP"""
-
 _DRAWN = 8  # conversations with graphs: a page of more is too large for a mail
 
 

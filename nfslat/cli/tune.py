@@ -9,20 +9,6 @@ from typing import TextIO
 from nfslat.cli.outputs import Result, Run
 from nfslat.errors import InputError
 
-DESCRIPTION = """\
-Check the NFS settings of a client, a server or both without a capture: read the
-snapshots that scripts/snapshot.sh made on them, and say what to change, with
-the commands for their systems. Two snapshots of one host are before and after:
-then the counters are of the time between them."""
-
-EXAMPLES = """\
-examples:
-  nfslat tune client.txt
-  nfslat tune server.txt client1.txt client2.txt
-  nfslat tune server-before.txt server-after.txt --json tuning.json
-
-exit status: 0 done, 2 usage, 3 a snapshot cannot be read"""
-
 
 def inputs(options: argparse.Namespace) -> list[str]:
     """The snapshots."""

@@ -11,10 +11,11 @@ import numpy as np
 
 from nfslat.errors import UsageError
 from nfslat.model.blocks import each_block
+from nfslat.model.durations import parse_duration
 from nfslat.model.protocol import DATA_OPS, NULL32
 from nfslat.model.tables import I64
 from nfslat.model.thresholds import parse_ops
-from nfslat.model.units import parse_duration, to_ms
+from nfslat.model.units import to_ms
 from nfslat.results import Analysis
 from nfslat.select import op_labels
 

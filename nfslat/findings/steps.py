@@ -37,13 +37,13 @@ ONE_WAY = Step(
 CLIENT = Step(
     "cat /proc/self/mountstats >before.txt; sleep 10; cat /proc/self/mountstats >after.txt",
     "the client, under the same load",
-    "how long requests wait in the client before they are sent (--client-snapshot before.txt after.txt)",
+    "how long requests wait in the client before they are sent (--client-snapshot before.txt,after.txt)",
 )
 THREADS = Step(
     "cat /proc/fs/nfsd/pool_stats >before.txt; sleep 10; cat /proc/fs/nfsd/pool_stats >after.txt; "
     "cat /proc/fs/nfsd/threads",
     "the server, under the same load",
-    "whether calls wait for a thread (--server-snapshot before.txt after.txt, and --threads N)",
+    "whether calls wait for a thread (--server-snapshot before.txt,after.txt, and --threads N)",
 )
 DISK = Step(
     "S_TIME_FORMAT=ISO iostat -xt 1 30 >iostat.txt",

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from nfslat.errors import UsageError, nearest
+from nfslat.model.durations import UNITS, parse_duration
 from nfslat.model.protocol import op_names
-from nfslat.model.units import DURATIONS, parse_duration
 
 ALL = "all"  # operations
 SIDES = ("client", "server", "network")
@@ -24,7 +24,7 @@ _WAIT = "wait"  # for a thread, mean
 PLAIN = ("ops/s", "MB/s", "lost", "retransmitted", "in-flight")
 _PATH = (*DISTRIBUTION, *SIDES, _WAIT, *PLAIN)
 _TOKEN = re.compile(
-    rf"\s*(?:(?P<number>\d+(?:\.\d+)?(?:\s*(?:(?:{'|'.join(DURATIONS)})\b|%))?)|(?P<name>[A-Za-z][\w/-]*)"
+    rf"\s*(?:(?P<number>\d+(?:\.\d+)?(?:\s*(?:(?:{'|'.join(UNITS)})\b|%))?)|(?P<name>[A-Za-z][\w/-]*)"
     r"|(?P<sign>[<>=.]))"
 )
 _MOST_LISTED = 20  # names

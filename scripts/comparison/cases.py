@@ -192,7 +192,17 @@ def of_evidence(pair: Pair, files: dict[str, str]) -> Iterator[Case]:
     yield Case("tune/server", (("tune", *snapshots[:2]),))
     yield Case(
         "evidence/snapshots",
-        ((*both, "--server-snapshot", *snapshots[:2], "--client-snapshot", *snapshots[2:], "--json", "out/r.json"),),
+        (
+            (
+                *both,
+                "--server-snapshot",
+                ",".join(snapshots[:2]),
+                "--client-snapshot",
+                ",".join(snapshots[2:]),
+                "--json",
+                "out/r.json",
+            ),
+        ),
     )
     for name in EVIDENCE:
         yield Case(f"evidence/{name}", ((*both, "--evidence", files[name], "--json", "out/report.json"),))

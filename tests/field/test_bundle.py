@@ -100,7 +100,7 @@ def test_snapshots_in_tars_are_evidence(
     given = [tmp_path / "before.txt", tmp_path / "after.txt"]
     for path, ops in zip(given, (1, 2), strict=True):
         path.write_text(_snapshot(ops).replace("4 5 9 0", "4 5 12 0").replace("8 10 18 0", "8 10 29 0"))
-    assert cli.main([server, client, "--client-snapshot", *map(str, given)]) == 0
+    assert cli.main([server, client, "--client-snapshot", ",".join(map(str, given))]) == 0
     assert "of 17.00 ms of the application's READ time" in capsys.readouterr().out.replace("\n", " ")
     client = os.path.relpath(client)  # short: the text is wrapped
     with tarfile.open(client, "a") as tar:

@@ -352,8 +352,20 @@ def test_one_capture_says_what_it_cannot_say(small: Callable[[], Report]) -> Non
 def test_a_small_report_reads_like_this(small: Callable[[], Report]) -> None:
     """The part of a small report that depends on the captures, up to the legend, word for word."""
     assert render(small()).partition("\nLegend\n")[0] + "\n" == GOLDEN
+    assert report_text.render(small(), sections=["histograms"]).strip() == HISTOGRAM.strip()
 
 
+HISTOGRAM = """\
+Histogram of SRT: ops up to this time and above the one before
+
+READ v3  server                           client
+-------  ------  -----------------------  ------  -----------------------
+   16m      400  ###############             381  ##############
+   33m      590  #######################     600  #######################
+   65m        0                                0
+   .1s        0                                0
+   .2s       10  #                            10  #
+"""
 GOLDEN = """\
 Of 20.0 ms mean client SRT the server adds 19.3 ms (96.4 %), and 98.7 % of the
 slowest 1 %.
@@ -426,16 +438,6 @@ Raw data: SRT at the client, ms, all ops of this capture
 op    vers  count   mean    p50    p95    p99    max
 ----  ----  -----  -----  -----  -----  -----  -----
 READ     3    991  20.02  18.70  30.80  55.90  112.4
-
-Histogram of SRT: ops up to this time and above the one before
-
-READ v3  server                           client
--------  ------  -----------------------  ------  -----------------------
-   16m      400  ###############             381  ##############
-   33m      590  #######################     600  #######################
-   65m        0                                0
-   .1s        0                                0
-   .2s       10  #                            10  #
 
 Matched data: ops seen in both captures, mean ms
 op    vers  count  client  server  network  in server

@@ -138,8 +138,8 @@ def test_the_order_of_two_captures_does_not_change_what_is_told(
     [
         (["missing.pcap"], 3, "missing.pcap"),
         (["a.pcap", "b.pcap", "c.pcap"], 2, "give one, or one from each end"),
-        (["a.pcap", "--port", "0"], 2, "no port"),
-        (["a.pcap", "--stream", "-1"], 2, "no number of a conversation"),
+        (["a.pcap", "--port", "0"], 2, "from 1 to 65,535"),
+        (["a.pcap", "--stream", "-1"], 2, "give a whole number from 0"),
         (["a.pcap", "--top", "0"], 2, "from 1 to"),
     ],
 )
