@@ -203,6 +203,18 @@ def test_one_thread_under_metadata_is_told() -> None:
     assert (threads_of(made).estimate, threads_of(made).limited) == (1, True)
 
 
+@pytest.mark.parametrize(("threads", "connections"), [(1, 1), (1, 4), (16, 4)])
+def test_one_thread_is_told_by_the_order_of_quick_answers(threads: int, connections: int) -> None:
+    """A third of a millisecond a call, and none of a connection is answered before an earlier one: whose turn it is
+    among connections is a guess, and no sign against it. 16 threads under the same load are none."""
+    ways = {"CREATE": [("cpu", 0.1), ("wait", 0.3)], GETATTR: [("cpu", 0.1)]}
+    made = simulate(
+        ways, {"cpu": shared(4), "wait": _FREELY}, threads=threads, workers=8, think_ms=1.0, connections=connections,
+    )  # fmt: skip
+    told = threads_of(made)
+    assert (told.estimate, told.limited) == ((1, True) if threads == 1 else (None, False))
+
+
 @pytest.mark.parametrize("threads", [1, 4])
 def test_a_disk_that_gets_slow_does_not_hide_threads(threads: int) -> None:
     """From the middle on work takes six times as long; without threads to wait for nothing is told either way."""

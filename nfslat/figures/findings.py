@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -87,6 +87,7 @@ class Judged(NamedTuple):
     facts: Facts
     mean: Layers  # as the verdict has it
     ground: Ground
+    verdict_of: Callable[[Sequence[Diagnosis]], model.Verdict]  # that other causes would make
 
     def part(
         self,
@@ -105,7 +106,9 @@ class Judged(NamedTuple):
         """The same beside what is said of parts of those ops."""
         unseen, threads = self.facts.unseen, inflight.server.threads_estimate
         is_reckoned = unseen is not None and unseen.matters
-        return Whole(self.causes, self.verdict, self.facts.mean, threads, is_reckoned=is_reckoned)
+        return Whole(
+            self.causes, self.verdict, self.facts.mean, threads, is_reckoned=is_reckoned, judge=self.verdict_of
+        )
 
 
 def judge(
@@ -186,7 +189,11 @@ def judge(
         lost_share=0.0 if c.inferred is None else _lost_share(next(iter(c.measured.values()))),
     )
     mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by, put_off_ms=put_off_by_layer(facts))
-    return Judged(found, verdict(mean, worst, ground, [*found, *hangs], objectives), facts, mean, ground)
+
+    def verdict_of(causes: Sequence[Diagnosis]) -> model.Verdict:
+        return verdict(mean, worst, ground, [*causes, *hangs], objectives)
+
+    return Judged(found, verdict_of(found), facts, mean, ground, verdict_of)
 
 
 def _size_limit(c: Analysis, lost_bytes: int) -> SizeLimit | None:

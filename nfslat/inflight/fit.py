@@ -191,6 +191,12 @@ def _bound_reached(replay: Replay) -> float | None:
     return float(np.log10(max(replay.times_seen, 1)))
 
 
+def _without_a_thread(replay: Replay) -> float:
+    """The share of the calls that are answered without one. Where each connection's calls are answered one by one, all
+    that is wrong of one thread is whose turn it was."""
+    return 0.0 if replay.threads == replay.seen == 1 else float(replay.forced.mean())
+
+
 def _answered_together(replay: Replay) -> float:
     """The share of the time that calls stand that ends as more of the main operation are answered at one moment than
     threads could answer."""
@@ -350,7 +356,7 @@ MARKS = (
     ),
     Mark("answers in turn", 1, _answered_in_turn),
     Mark("bound reached", 1, _bound_reached),
-    Mark("forced", -1, lambda replay: float(replay.forced.mean())),
+    Mark("forced", -1, _without_a_thread),
     Mark("nats gained", 1, lambda replay: replay.gain_nats),
     Mark("halves differ", -1, lambda replay: replay.halves),
     Mark("number", -1, lambda replay: float(np.log2(replay.threads))),
