@@ -30,6 +30,7 @@ from nfslat.findings.resent import LEADING_SHARE, SentAgain
 from nfslat.findings.server import THREADS, UNKNOWN, Queue, Reconnect, Storage, Unknown
 from nfslat.findings.slow_ops import RETRANSMISSION_MS, SLOW_OPS, Late, LateUnseen
 from nfslat.findings.steps import Step
+from nfslat.findings.tcp import Waits
 from nfslat.findings.unseen import WithUnseen
 from nfslat.findings.words import lowered, ms, percent, times
 
@@ -50,7 +51,7 @@ _UNCLOCKED = 0.25  # of the time: so much may be missed without the clock of the
 _UNHEARD = 0.2  # of the time: a server's capture that shows no more of a client cannot say that nothing is wrong
 
 # Their time is on record, whatever ops that are not shown waited for.
-_RECORDED_EVIDENCE = (Delay, Reconnect, Connecting, HostPause, LateUnseen, SentAgain)
+_RECORDED_EVIDENCE = (Delay, Reconnect, Connecting, HostPause, LateUnseen, SentAgain, Waits)
 
 
 class Ground(NamedTuple):
