@@ -14,7 +14,7 @@ from queues import GETATTR, Traffic, ops
 from rivals import commits, line, shared, simulate
 
 from nfslat.inflight import fit, weights
-from nfslat.inflight.ranks import grows_by, rank_correlation
+from nfslat.inflight.ranks import rank_correlation
 from nfslat.inflight.server import ServerLoad, server_load
 from nfslat.inflight.threads import Threads
 from nfslat.model.tables import Loose
@@ -145,16 +145,6 @@ def test_what_fits_no_pool_of_threads_is_said() -> None:
     found = threads_of(made)
     assert found.estimate is None
     assert "need no data do not wait" in found.instead
-
-
-def test_how_much_something_grows_is_told_within_blocks_of_time() -> None:
-    """A tenth more where more wait than usual is a tenth, however the time changes in the long run."""
-    waiting = np.tile([3, 8, 1, 9], 240)
-    work = np.where(waiting > 5, 1_050, 950)
-    slower = np.repeat([1, 20], 480)
-    assert grows_by(waiting, work * slower) == pytest.approx(0.1)
-    assert grows_by(-waiting, work) == pytest.approx(-0.1)
-    assert grows_by(np.ones_like(waiting), work) == grows_by(waiting[:10], work[:10]) == 0
 
 
 @given(

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from nfslat.answer.model import Verdict
+from nfslat.answer.model import HostPair, Phase, Verdict
 from nfslat.findings.catalogue import CAUSE, row
 from nfslat.findings.diagnosis import Diagnosis, Gain
 from nfslat.findings.facts import MATTERS
@@ -22,6 +22,7 @@ from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import THREADS, UNKNOWN
 from nfslat.findings.slow_ops import SLOW_OPS, STORAGE
+from nfslat.findings.stretches import Stretch
 from nfslat.findings.verdict import where_it_goes
 from nfslat.findings.words import lowered, percent
 
@@ -34,44 +35,7 @@ _DELAY_SHARE = 0.05  # of the time: a path that is longer for a part of it is li
 _SAME_TIME = (SLOW_OPS, BETWEEN, UNKNOWN)  # they only know that the layer is slow
 
 
-class Figures(Protocol):
-    """A part's."""
-
-    @property
-    def ops(self) -> int:
-        """How many."""
-
-    @property
-    def client_ms(self) -> float:
-        """Their mean response time."""
-
-    @property
-    def time_share(self) -> float:
-        """Their share of all response times."""
-
-    @property
-    def threads_estimate(self) -> int | None:
-        """How many threads its calls wait for."""
-
-
-class Part(Protocol):
-    """Some of the ops, and what the findings say of them: a phase, a pair of hosts."""
-
-    @property
-    def words(self) -> str:
-        """Which ops these are: ``from 14:15 UTC on``."""
-
-    @property
-    def row(self) -> Figures:
-        """Their figures."""
-
-    @property
-    def causes(self) -> list[Diagnosis]:
-        """What was found, with shares of their own time."""
-
-    @property
-    def verdict(self) -> Verdict:
-        """What follows."""
+Part = Stretch[Phase] | Stretch[HostPair]
 
 
 class Whole(NamedTuple):

@@ -33,7 +33,7 @@ RowT = TypeVar("RowT", bound=Phase | HostPair)
 
 @dataclass(frozen=True)
 class Stretch(Generic[RowT]):
-    """Some of the operations, a phase or those of two hosts: a part of all (`nfslat.findings.parts.Part`)."""
+    """Some of the operations, a phase or those of two hosts: a part of all (`nfslat.findings.parts`)."""
 
     words: str  # which operations these are
     row: RowT
