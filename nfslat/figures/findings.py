@@ -180,6 +180,7 @@ def judge(
         impossible=0 if c.clock.steps else max(side.impossible_ops for side in c.measured.values()),
         unfinished=unfinished_share(c),
         hidden=0.0 if facts.unseen is None else facts.unseen.share_of_time[1],
+        is_bounded=facts.unseen is not None and not facts.unseen.matters,
         late=[name for name, own in c.own.items() if own.is_late],
         all_late=any(own.apart_ns for own in c.own.values()),
         inferred=None if c.inferred is None else c.inferred.side,
