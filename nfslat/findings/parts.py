@@ -7,18 +7,17 @@ its evidence is at least the whole's: what is affirmed beats what is bounded, an
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from msgspec import structs
+
 from nfslat.answer.model import HostPair, Phase, Verdict
-from nfslat.findings.catalogue import CAUSE, row
+from nfslat.findings.catalogue import CAUSE, PUT_OFF, VAGUE, row
 from nfslat.findings.diagnosis import Diagnosis, Gain
 from nfslat.findings.facts import MATTERS
 from nfslat.findings.layers import Layers
-from nfslat.findings.leads import VAGUE
 from nfslat.findings.network import BETWEEN, DELAY
-from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import THREADS, UNKNOWN
 from nfslat.findings.slow_ops import SLOW_OPS, STORAGE
@@ -56,10 +55,10 @@ def lead_by_parts(
 
     `of_hosts`: they are of pairs of hosts, a whole of which is only their mixture.
     """
-    if whole.verdict.cause in PUT_OFF_CODES or sum(part.row.time_share for part in parts) < SHARE_OF_NEARLY_ALL:
+    if whole.verdict.cause in PUT_OFF or sum(part.row.time_share for part in parts) < SHARE_OF_NEARLY_ALL:
         return None  # what passes between tries is in no part's response times
     if whole.mean.client_ms is not None:
-        return None if of_hosts else _beside_the_application(parts, whole)
+        return None if of_hosts else _beside_the_application(parts, whole) or _with_those_of_parts(parts, whole)
     if whole.is_reckoned or (whole.verdict.objectives and whole.verdict.outcome == "no-fault"):
         return None  # what is met is met, whatever a part of the time took
     first, explained = _that_explains_most(parts)
@@ -71,7 +70,7 @@ def lead_by_parts(
     text = f"{_capital(who)} ({percent(first.row.time_share)} of the time): {lowered(verdict.text)}"
     causes = _summed(parts, first)
     own = next((cause for cause in causes if cause.code == verdict.cause), None)
-    verdict = dataclasses.replace(
+    verdict = structs.replace(
         verdict,
         text=text,
         share=verdict.share if own is None else own.share,
@@ -82,7 +81,7 @@ def lead_by_parts(
     open_share = _time_share(parts, "undecided")
     if verdict.outcome == "fault" and verdict.confidence == "high" and open_share >= _OPEN_SHARE:
         reason = f"of {percent(open_share)} of the time nobody can be told whose it is"
-        verdict = dataclasses.replace(verdict, confidence="medium", reasons=[*verdict.reasons, reason])
+        verdict = structs.replace(verdict, confidence="medium", reasons=[*verdict.reasons, reason])
     return ranked([*causes, *others], _mean_ms(parts)), verdict
 
 
@@ -196,7 +195,7 @@ def _of_all(parts: Sequence[Part], first: Part, cause: Diagnosis, of_all: float)
     """A finding of `first`, which has `of_all` of the ops. What it is at most, its share says."""
     share = None if cause.share is None else _explained(parts, cause)
     gain = cause.gain
-    return dataclasses.replace(
+    return structs.replace(
         cause,
         severity="info" if share is not None and share < MATTERS else cause.severity,
         share=share,
@@ -221,7 +220,7 @@ def _others(
         share = wire * _explained(parts, cause)
         if share >= MATTERS:
             when = part.words
-            more[cause.code] = dataclasses.replace(
+            more[cause.code] = structs.replace(
                 cause,
                 share=share,
                 slowest=None,
@@ -230,7 +229,7 @@ def _others(
                 gain=Gain(share * _mean_ms(parts) / wire, "bound"),
             )
             also = f"{_capital(when)}: {lowered(cause.headline)}, {percent(share)} of {of}."
-            verdict = dataclasses.replace(verdict, text=f"{verdict.text} {also}", also=[*verdict.also, cause.code])
+            verdict = structs.replace(verdict, text=f"{verdict.text} {also}", also=[*verdict.also, cause.code])
     return list(more.values()), verdict
 
 
@@ -239,20 +238,22 @@ def _with_those_of_parts(parts: Sequence[Part], whole: Whole) -> tuple[list[Diag
     if whole.judge is None or any(cause.code == DELAY for cause in whole.causes):
         return None
     having = [(part, cause) for part in parts for cause in part.causes if cause.code == DELAY]
-    share = sum((cause.share or 0.0) * part.row.time_share for part, cause in having)
+    mean = whole.mean
+    on_wire = (mean.server_ms + mean.network_ms) / max(mean.total_ms, 1e-9)
+    share = on_wire * sum((cause.share or 0.0) * part.row.time_share for part, cause in having)
     if share < _DELAY_SHARE:
         return None
     part, cause = max(having, key=lambda both: both[0].row.time_share)
-    delay = dataclasses.replace(
+    delay = structs.replace(
         cause,
         severity="warning" if share >= MATTERS else "info",
         share=share,
         slowest=None,
         text=f"{part.words} {lowered(cause.text)}",
         evidence=cause.evidence.of_part,
-        gain=Gain(share * whole.mean.total_ms, "bound"),
+        gain=Gain(share * mean.total_ms, "bound"),
     )
-    causes = ranked([*whole.causes, delay], whole.mean.total_ms)
+    causes = ranked([*whole.causes, delay], mean.total_ms)
     return causes, whole.judge(causes)
 
 
@@ -283,8 +284,8 @@ def _beside_the_application(phases: Sequence[Part], whole: Whole) -> tuple[list[
     leads = _names(most.verdict, verdict) or is_split or share > (verdict.share or 0.0)
     if not leads and not (verdict.outcome == "undecided" and share >= CAUSE):
         also = f"{verdict.text} {_capital(when)}: {lowered(cause.headline)}, {percent(share)} of the mean."
-        return causes, dataclasses.replace(verdict, text=also, also=[*verdict.also, cause.code])
-    own = dataclasses.replace(cause, share=share, text=f"{when} {cause.text}", gain=None)
+        return causes, structs.replace(verdict, text=also, also=[*verdict.also, cause.code])
+    own = structs.replace(cause, share=share, text=f"{when} {cause.text}", gain=None)
     same_time = (*_SAME_TIME, STORAGE) if is_split else _SAME_TIME
     others = [other for other in causes if other.code not in same_time or other.layer != verdict.largest_layer]
     sure = "low" if most.verdict.confidence == "low" else "medium"
@@ -292,7 +293,7 @@ def _beside_the_application(phases: Sequence[Part], whole: Whole) -> tuple[list[
     much = f"{mean.said(share * mean.total_ms)} of {of_all} ({percent(share)})"
     text = f"{_capital(when)}: {lowered(cause.headline)}: {much}. {where_it_goes(mean)}"
     reasons = [*verdict.reasons, "the application's mean is of all of the time, and the cause of a part of it"]
-    named = dataclasses.replace(
+    named = structs.replace(
         most.verdict,
         layer=cause.layer,
         cause=cause.code,
