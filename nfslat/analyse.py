@@ -116,7 +116,7 @@ def within(c: Correlation, begin_ns: int | None, end_ns: int | None) -> Analysis
     """What of `c` was called in a stretch of time, ns on the client's clock, analysed by itself."""
     times = in_time(c.server.ops, c.client.ops, c.matching.matched, begin_ns, end_ns)
     server, client = (
-        dataclasses.replace(side, reasons=np.where(side.reasons == 0, by_time, side.reasons))
+        dataclasses.replace(side, reasons=np.where(by_time != 0, by_time, side.reasons))
         for side, by_time in zip((c.server, c.client), times, strict=True)
     )
     matched = only(c.matched, client.kept[c.matched.client])

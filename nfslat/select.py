@@ -165,7 +165,7 @@ def is_without_filters(reasons: I8) -> bool:
 
 
 def select(ops: Ops, filters: Filters, time_ns: I64, first_ns: int) -> I8:
-    """Row of ``REASONS`` for each op: 0 for the ops to show, else the first filter that it fails (int8).
+    """Row of ``REASONS`` for each op: 0 for the ops to show, else the time or the first other filter that it fails.
 
     `time_ns` is each op's time on the client's clock (looked at only where the filters have a time), `first_ns` the
     first packet of the client's capture on it.
@@ -173,26 +173,27 @@ def select(ops: Ops, filters: Filters, time_ns: I64, first_ns: int) -> I8:
     by_class = ops.classes
     why = np.zeros(len(by_class), dtype=np.int8)
 
-    def drop(reasons: I8, reason: str, mask: npt.ArrayLike) -> None:
-        reasons[(reasons == 0) & np.asarray(mask, dtype=np.bool_)] = REASONS.index(reason)
+    def drop(reason: str, mask: npt.ArrayLike) -> None:
+        why[(why == 0) & np.asarray(mask, dtype=np.bool_)] = REASONS.index(reason)
 
     if not filters.all_programs and not is_refused_mount(ops):
-        drop(why, "other RPC programs than NFS", [ops.kinds[kind].program != NFS for kind in by_class.kind])
+        drop("other RPC programs than NFS", [ops.kinds[kind].program != NFS for kind in by_class.kind])
     if filters.ops:
         labels = op_labels(ops.kinds)
-        drop(why, "not --op", [labels[kind] not in filters.ops for kind in by_class.kind])
+        drop("not --op", [labels[kind] not in filters.ops for kind in by_class.kind])
     for option, wanted, column in (
         ("--client-addr", filters.clients, 0),
         ("--server-addr", filters.servers, 1),
         ("--port", filters.ports, 2),
     ):
         if wanted:
-            drop(why, f"not {option}", [ends[column] not in wanted for ends in _ends(ops)])
+            drop(f"not {option}", [ends[column] not in wanted for ends in _ends(ops)])
     reasons = ops.spread(why)
+    # Of a time that was asked for no other op counts, whichever filters it fails besides.
     if filters.start is not None:
-        drop(reasons, "before --start", time_ns < filters.start.on_clock(first_ns))
+        reasons[time_ns < filters.start.on_clock(first_ns)] = REASONS.index("before --start")
     if filters.end is not None:
-        drop(reasons, "at or after --end", time_ns >= filters.end.on_clock(first_ns))
+        reasons[time_ns >= filters.end.on_clock(first_ns)] = REASONS.index("at or after --end")
     return reasons
 
 

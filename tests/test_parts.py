@@ -72,7 +72,8 @@ def _whole(outcome: str = "no-fault", causes: list[Diagnosis] | None = None, **m
     findings = causes or []
     mean = Layers(5.0, 5.0)
     result = dataclasses.replace(verdict(mean, None, SOUND, findings), outcome=outcome)
-    return Whole(findings, dataclasses.replace(result, **more), mean, None)
+    own = dataclasses.replace(result, **more)
+    return Whole(findings, own, mean, None, judge=lambda causes: verdict(mean, None, SOUND, causes))
 
 
 def test_a_limit_of_a_part_of_the_time_has_its_share_of_all_of_it() -> None:
@@ -110,6 +111,36 @@ def test_all_is_well_only_where_no_part_is_open(ops: int, outcome: str | None) -
     unknown = [_finding("server-queue-unknown", 1.0, "certain")]
     led = lead_by_parts(_parts((5 * (1000 - ops) // 2, 4.0, []), (ops, 10.0, unknown)), _whole())
     assert (None if led is None else led[1].outcome) == outcome
+
+
+def test_threads_that_are_few_for_a_part_of_the_time_are_named_beside_the_disk() -> None:
+    """All wait for the disk, and in the middle three quarters of the time is a wait for a thread: of the whole that
+    looks like the disk."""
+    disk = [_finding("server-storage", 0.95)]
+    split = [_finding("server-threads", 0.75, "certain"), _finding("server-storage", 0.2)]
+    parts = _parts((600, 1.0, disk), (200, 3.0, split), (600, 1.0, disk))
+    led = lead_by_parts(parts, _whole("fault", disk, largest_layer="server"))
+    assert led is not None
+    causes, result = led
+    assert (result.cause, result.also) == ("server-storage", ["server-threads"])
+    shares = {cause.code: cause.share for cause in causes}
+    assert shares == {"server-storage": pytest.approx((0.95 * 2 + 0.2) / 3), "server-threads": pytest.approx(0.25)}
+    assert (
+        lead_by_parts(_parts((900, 1.0, disk), (30, 3.0, split)), _whole("fault", disk, largest_layer="server")) is None
+    )
+
+
+@pytest.mark.parametrize(("delay", "listed"), [(0.08, False), (0.12, True), (0.3, True)])
+def test_a_path_that_is_longer_for_a_part_of_the_time_is_listed(delay: float, listed: bool) -> None:
+    """Of the whole the shortest round trip is short; calls wait for the same threads all the time."""
+    threads = [_finding("server-threads", 0.7, "certain")]
+    parts = _parts((500, 1.0, threads), (500, 1.0, [*threads, _finding("net-delay", delay, "certain")]))
+    led = lead_by_parts(parts, _whole("fault", threads, largest_layer="server"))
+    assert (led is not None) == listed
+    if led is not None:
+        path = next(cause for cause in led[0] if cause.code == "net-delay")
+        assert (path.share, path.severity) == (pytest.approx(delay / 2), "warning" if delay == 0.3 else "info")
+        assert led[1].cause == "server-threads"
 
 
 def test_what_explains_most_in_all_parts_leads() -> None:

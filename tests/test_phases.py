@@ -209,6 +209,16 @@ def test_the_cause_of_another_phase_is_named_too(tmp_path: Path) -> None:
     assert "share_slowest" not in threads.evidence or threads.evidence["share_slowest"] is None
 
 
+def test_calls_that_more_threads_left_behind_do_not_hide_the_few_that_are_left(tmp_path: Path) -> None:
+    """16 threads, then 2, then 16, on one connection: what was begun before the change is answered late in it."""
+    usual: dict[str, Any] = {"workers": 16, "law": "constant", "cv": 0.2, "mean_ns": {"READ": 20 * MS}}
+    usual |= {"mix": {"READ": 1.0}, "think_ns": 2 * MS}
+    states = [(16, 1_500, 1), (2, 200, 2), (16, 1_500, 3)]
+    many, few, again = (simulate(threads=threads, count=count, seed=seed, **usual) for threads, count, seed in states)
+    found = api.correlate(*write_captures(one_after_another(one_after_another(many, few), again), tmp_path)).summary
+    assert [phase.threads_estimate for phase in found.phases] == [None, 2, None]
+
+
 @pytest.mark.parametrize("disks", [None, 2])
 def test_what_many_threads_did_before_says_nothing_of_the_few_that_are_left(tmp_path: Path, disks: int | None) -> None:
     """32 threads, on any number of disks, and then 2 on slow ones: the whole fits no number of threads of those that

@@ -93,6 +93,13 @@ def test_a_time_range_is_half_open() -> None:
     assert why(made, start=start, end=end) == ["before --start", "", "at or after --end"]
 
 
+def test_what_is_outside_of_the_time_is_so_whatever_else_it_is() -> None:
+    """Calls of another program, or of an operation that was not asked for, do not widen the time that was."""
+    made = table(op(0, 1, 1, program=MOUNT), op(2, 3, 2, op=WRITE), op(1000, 1001, 3), op(1002, 1003, 4, program=MOUNT))
+    before, other = "before --start", "other RPC programs than NFS"
+    assert why(made, start=parse_moment("1"), ops=frozenset({"READ"})) == [before, before, "", other]
+
+
 def test_the_first_filter_that_fails_is_the_reason() -> None:
     """Each op is left out once."""
     made = table(op(0, 1, 1, op=WRITE, conn=2))

@@ -22,10 +22,13 @@ from test_native import _read
 from nfslat import api
 from nfslat.cli.main import main
 from nfslat.decode.xid_gaps import missing_calls
+from nfslat.findings.catalogue import row
+from nfslat.findings.diagnosis import diagnosis
 from nfslat.findings.facts import Facts, KeptAbove
 from nfslat.findings.layers import Layers
 from nfslat.findings.network import network_findings
-from nfslat.findings.server import server_findings
+from nfslat.findings.server import Storage, server_findings
+from nfslat.findings.tcp import Waits
 from nfslat.findings.unseen import WithUnseen
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.model.decoded import Decoded
@@ -364,6 +367,21 @@ def test_what_is_on_record_leads_where_no_layer_can_be_told() -> None:
     assert (said.outcome, said.layer, said.cause, said.confidence) == ("fault", "network", "net-delay", "medium")
     assert said.share == pytest.approx(6 / 25)
     assert "at least 6.00 of 10.00 to 25.00 ms (24 to 60 %)" in said.text
+
+
+def test_a_wait_that_tcp_puts_on_record_leads_where_no_layer_can_be_told() -> None:
+    """What operations that are shown waited for lost packets is of the whole at least so much; what calls wait for in a
+    queue that is inferred is not on record."""
+    unseen = WithUnseen(2400, 0.4, (0.1, 0.6), Layers(1.9, 12.0), (10.0, 25.0), (1.5, 13.0))
+    waits = Waits(wait_ms=10.0, slowest_wait_ms=None)
+    for code, evidence, outcome in (
+        ("net-loss", waits, "fault"),
+        ("server-storage", Storage(in_thread_ms=10.0, data_ops=1, data_ms=10.0), "undecided"),
+    ):
+        found = diagnosis(code, row(code).layer, "", share=0.4, confidence="certain", evidence=evidence)
+        said = verdict(unseen.layers(), None, SOUND._replace(unseen=unseen), [found])
+        assert said.outcome == outcome
+        assert said.confidence != "high"
 
 
 def _held(**changes: Any) -> Facts:

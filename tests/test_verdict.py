@@ -671,3 +671,5 @@ def test_an_undecided_answer_and_its_confidence_say_the_same_completeness() -> N
     assert found.outcome == "undecided"
     assert "only 79 % of the operations of this time are in both captures." in found.text
     assert found.reasons[0] == "79 % of the operations of this time are in both captures: 7 in neither"
+    bounded = verdict(MEAN, SLOWEST, SOUND._replace(complete=0.796, is_bounded=True))
+    assert (bounded.outcome, bounded.confidence) == ("no-fault", "low"), "those that are not shown take as long"

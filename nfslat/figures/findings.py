@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -89,6 +89,7 @@ class Judged(NamedTuple):
     facts: Facts
     mean: Layers  # as the verdict has it
     ground: Ground
+    verdict_of: Callable[[Sequence[Diagnosis]], model.Verdict]  # that other causes would make
 
     def part(
         self,
@@ -107,7 +108,9 @@ class Judged(NamedTuple):
         """The same beside what is said of parts of those ops."""
         unseen, threads = self.facts.unseen, inflight.server.threads_estimate
         is_reckoned = unseen is not None and unseen.matters
-        return Whole(self.causes, self.verdict, self.facts.mean, threads, is_reckoned=is_reckoned)
+        return Whole(
+            self.causes, self.verdict, self.facts.mean, threads, is_reckoned=is_reckoned, judge=self.verdict_of
+        )
 
 
 def judge(
@@ -179,6 +182,7 @@ def judge(
         impossible=0 if c.clock.steps else max(side.impossible_ops for side in c.measured.values()),
         unfinished=unfinished_share(c),
         hidden=0.0 if facts.unseen is None else facts.unseen.share_of_time[1],
+        is_bounded=facts.unseen is not None and not facts.unseen.matters,
         late=[name for name, own in c.own.items() if own.is_late],
         all_late=any(own.apart_ns for own in c.own.values()),
         inferred=None if c.inferred is None else c.inferred.side,
@@ -188,7 +192,11 @@ def judge(
         lost_share=0.0 if c.inferred is None else _lost_share(next(iter(c.measured.values()))),
     )
     mean = structs.replace(facts.mean, kept_ms=facts.kept_by, put_off_ms=put_off_by_layer(facts))
-    return Judged(found, verdict(mean, worst, ground, [*found, *hangs], objectives), facts, mean, ground)
+
+    def verdict_of(causes: Sequence[Diagnosis]) -> model.Verdict:
+        return verdict(mean, worst, ground, [*causes, *hangs], objectives)
+
+    return Judged(found, verdict_of(found), facts, mean, ground, verdict_of)
 
 
 def _size_limit(c: Analysis, lost_bytes: int) -> SizeLimit | None:

@@ -29,25 +29,29 @@ from nfslat.findings.resent import LEADING_SHARE, SentAgain
 from nfslat.findings.server import THREADS, UNKNOWN, Queue, Reconnect, Storage, Unknown
 from nfslat.findings.slow_ops import RETRANSMISSION_MS, SLOW_OPS, Late, LateUnseen
 from nfslat.findings.steps import Step
+from nfslat.findings.tcp import Waits
 from nfslat.findings.unseen import WithUnseen
 from nfslat.findings.words import lowered, ms, percent, times
 from nfslat.model.record import Record
 
 COMPLETE, INCOMPLETE = 0.95, 0.80  # of the operations in both captures: enough; too few to say that nothing is wrong
-FEW_OPS, VERY_FEW_OPS = 100, 20
-_MOST = 0.5  # of all the time of requests: so much of it between tries is the answer
-_TOGETHER, _SOME = 0.5, 0.1  # several causes explain so much, each of them so much at least
-_KNOWN = 0.05  # of the mean: what is only likely is named where nothing can be decided
-_SLOWEST = 0.5  # of the slowest 1 %
-_HALF_AS_MUCH = 0.5  # what is certain leads beside what is open and explains twice as much
-_PAUSE_MS = 500.0
-_NEGATIVE = 0.1  # of the ops
-_LOSSY, _MUCH_LOST = 0.002, 0.01  # of the ops
-_UNCLOCKED = 0.25  # of the time: so much may be missed without the clock of the other host
-_UNHEARD = 0.2  # of the time: a server's capture that shows no more of a client cannot say that nothing is wrong
+FEW_OPS, VERY_FEW_OPS = 100, 20  # in both captures: confidence is medium, low at most
+# Shares are of the mean response time where nothing else is said. They were chosen, and tried on the runs of
+# docs/method.md, "How often it is right": none of them is measured.
+_BETWEEN_TRIES_SHARE = 0.5  # of the time of requests, between tries: that is the answer
+_MOST_SHARE = 0.5  # of a limit that leads before slots; of what is vague together, or left in a layer, to leave it open
+_TOGETHER_SHARE, _EACH_SHARE = 0.5, 0.1  # several causes, none of which leads by itself, explain all and each
+_NAMED_SHARE = 0.05  # of what is only likely, to be named where nothing can be decided
+_SLOWEST_SHARE = 0.5  # of the slowest 1 %, to lead by those
+_SURER_FACTOR = 0.5  # of what is open, that a certain cause explains at least to lead beside it
+_PAUSE_MS = 500.0  # of a host: a stall that users notice, however small its share is
+_NEGATIVE_SHARE = 0.1  # of the ops, with a negative network part: stamps or matches are wrong
+_LOSS_SHARE, _UNTOLD_LOSS_SHARE = 0.002, 0.01  # of the ops, in one capture: a slow reply may be lost; no "no fault"
+_UNCLOCKED_SHARE = 0.25  # that a mean may be off by without the clock of the other host
+_UNHEARD_SHARE = 0.2  # of the time in which a server's capture hears nothing of a client: no "no fault"
 
 # Their time is on record, whatever ops that are not shown waited for.
-_RECORDED_EVIDENCE = (Delay, Reconnect, Connecting, HostPause, LateUnseen, SentAgain)
+_RECORDED_EVIDENCE = (Delay, Reconnect, Connecting, HostPause, LateUnseen, SentAgain, Waits)
 
 
 class Ground(NamedTuple):
@@ -62,6 +66,7 @@ class Ground(NamedTuple):
     # Of the time of all calls at most, that of those without a reply at the end, and that of ops that are not shown.
     unfinished: float = 0.0
     hidden: float = 0.0
+    is_bounded: bool = False  # ops that are not shown take as long as those that are, within bounds
     inferred: str | None = None  # the side that was not captured: what is said of it rests on the packets of the other
     error_ms: float = 0.0  # how far its mean may be off
     is_clocked: bool = True  # its clock is in the packets
@@ -96,13 +101,12 @@ class Lead(Record):
 
 def lead(
     mean: Layers,
-    slowest: Layers | None,
     ground: Ground | None,
     findings: Sequence[Diagnosis] = (),
     objectives: Sequence[Objective] = (),
 ) -> Lead:
     """`findings` in the order of `ranked`; without `ground` the means are figures that somebody gave."""
-    found = _lead(mean, slowest, ground, findings, objectives)
+    found = _lead(mean, ground, findings, objectives)
     if ground is None or ground.ticks is None or found.outcome == "fault" or ground.ticks.contradicts(mean):
         return found
     if ground.unseen is not None and ground.unseen.largest(mean) is None:
@@ -112,25 +116,19 @@ def lead(
     return Lead("undecided", also=found.also, why=ground.ticks.why(mean), next=next_step(steps.FINER))
 
 
-def _lead(
-    mean: Layers,
-    slowest: Layers | None,
-    ground: Ground | None,
-    findings: Sequence[Diagnosis],
-    objectives: Sequence[Objective],
-) -> Lead:
+def _lead(mean: Layers, ground: Ground | None, findings: Sequence[Diagnosis], objectives: Sequence[Objective]) -> Lead:
     if mean.network_ms < 0 or mean.server_ms < 0:
         return Lead("undecided", why=_wrong_times(mean), next=next_step(steps.AGAIN))
     matter = [one for one in findings if one.severity == "warning"]
     put_off = [one for one in findings if one.code in PUT_OFF and one.share is not None]
-    if sum(one.share or 0.0 for one in put_off) >= _MOST:
+    if sum(one.share or 0.0 for one in put_off) >= _BETWEEN_TRIES_SHARE:
         return _fault(max(put_off, key=lambda one: one.share or 0.0), "tries", matter)
     unseen = None if ground is None else ground.unseen
     limits = sorted([one for one in matter if _is_limit_at_work(one, mean)], key=_hangs_first)
     causes = [one for one in matter if one.code not in VAGUE and one.share is not None and one.share > 0]
     enough = [one for one in causes if (one.share or 0.0) >= _least(one)]
     threads = next((one for one in enough if one.code == THREADS), None)
-    if limits and (threads is None or (threads.share or 0.0) < _MOST):
+    if limits and (threads is None or (threads.share or 0.0) < _MOST_SHARE):
         # More slots only lengthen the queue for the threads of a server.
         return _fault(limits[0], "limit", matter)
     if objectives and all(one.met for one in objectives):
@@ -145,7 +143,7 @@ def _lead(
     most_open = max((one.share or 0.0 for one in matter if one.code in VAGUE), default=0.0)
     best = next((one for one in enough if _leads(one, most_open)), None)
     if best is None and not open_ones:  # nothing that is open is worth a question beside what makes the slowest
-        best = next((one for one in enough if (one.slowest or 0.0) >= _SLOWEST), None)
+        best = next((one for one in enough if (one.slowest or 0.0) >= _SLOWEST_SHARE), None)
     doubt = "" if best is None else _doubt(best, mean, ground)
     if doubt:
         return Lead("undecided", also=enough[:2], why=doubt, next=next_step(steps.AGAIN))
@@ -155,21 +153,21 @@ def _lead(
         open_ones = [one for one in matter if one.code in VAGUE]
     if open_ones:
         return _undecided_by(max(open_ones, key=lambda one: one.share or 0.0), matter)
-    tail = [one for one in causes if (one.slowest or 0.0) >= _SLOWEST]
+    tail = [one for one in causes if (one.slowest or 0.0) >= _SLOWEST_SHARE]
     if tail:
         slowest_by = max(tail, key=lambda one: one.slowest or 0.0)
         if doubt := _doubt(structs.replace(slowest_by, share=None), mean, ground):
             return Lead("undecided", also=enough[:2], why=doubt, next=next_step(steps.AGAIN))
         return _fault(slowest_by, "slowest", matter)
-    some = [one for one in causes if (one.share or 0.0) >= _SOME and row(one.code).least != SYMPTOM]
-    if len(some) > 1 and sum(one.share or 0.0 for one in some) >= _TOGETHER:
+    some = [one for one in causes if (one.share or 0.0) >= _EACH_SHARE and row(one.code).least != SYMPTOM]
+    if len(some) > 1 and sum(one.share or 0.0 for one in some) >= _TOGETHER_SHARE:
         return _fault(some[0], "mean", matter)
     others = [one for one in matter if one.share is None and one.code not in VAGUE]
     if told := [one for one in others if not _may_be_none(one)]:
         return _fault(told[0], "limit", matter)
     if others:
         return Lead("undecided", also=others[:1], why=lowered(others[0].headline), next=row(others[0].code).next)
-    return _nothing(mean, slowest, ground, findings, objectives)
+    return _nothing(mean, ground, findings, objectives)
 
 
 def _doubt(one: Diagnosis, mean: Layers, ground: Ground | None) -> str:
@@ -179,7 +177,7 @@ def _doubt(one: Diagnosis, mean: Layers, ground: Ground | None) -> str:
     if isinstance(one.evidence, Reconnect):
         return ""  # the waits are measured where the calls were sent again
     left_ms = (one.share or 0.0) * mean.total_ms - ground.error_ms
-    if one.share is not None and left_ms < _least(one) * _HALF_AS_MUCH * mean.total_ms:
+    if one.share is not None and left_ms < _least(one) * _SURER_FACTOR * mean.total_ms:
         return (
             f"the {ground.inferred}'s times are inferred from the packets of one capture, to within "
             f"{ms(ground.error_ms)} ms in the mean, which is too little to name a layer"
@@ -195,12 +193,12 @@ def _doubt(one: Diagnosis, mean: Layers, ground: Ground | None) -> str:
 def _may_be_lost(one: Diagnosis, ground: Ground) -> bool:
     """May replies that were lost whole look like this? Nothing shows those, but they are hardly more than the losses
     that the capture does show, and each costs a timer."""
-    if ground.lost_share <= _LOSSY:
+    if ground.lost_share <= _LOSS_SHARE:
         return False
     if isinstance(one.evidence, Late | LateUnseen):
-        return ground.lost_share * ground.ops >= _HALF_AS_MUCH * one.evidence.slow_ops
+        return ground.lost_share * ground.ops >= _SURER_FACTOR * one.evidence.slow_ops
     if isinstance(one.evidence, Storage):
-        return ground.lost_share * RETRANSMISSION_MS >= _HALF_AS_MUCH * one.evidence.in_thread_ms
+        return ground.lost_share * RETRANSMISSION_MS >= _SURER_FACTOR * one.evidence.in_thread_ms
     return False
 
 
@@ -225,7 +223,7 @@ def _more(cause: Diagnosis) -> NextStep | None:
 
 
 def _is_worth_a_word(one: Diagnosis) -> bool:
-    return one.share is None or one.share >= _least(one) or (one.slowest or 0.0) >= _SLOWEST
+    return one.share is None or one.share >= _least(one) or (one.slowest or 0.0) >= _SLOWEST_SHARE
 
 
 def _is_limit_at_work(one: Diagnosis, mean: Layers) -> bool:
@@ -270,17 +268,17 @@ def _is_open(one: Diagnosis, mean: Layers) -> bool:
 def _is_open_together(matter: Sequence[Diagnosis], mean: Layers) -> bool:
     """The same of several, of which none is so much by itself."""
     share = sum(one.share or 0.0 for one in matter if one.code in VAGUE and one.code != ASYMMETRY)
-    return share >= _MOST and share * mean.total_ms >= OPEN_MS
+    return share >= _MOST_SHARE and share * mean.total_ms >= OPEN_MS
 
 
 def _leads(one: Diagnosis, most_open: float) -> bool:
-    return (one.share or 0.0) >= most_open * (_HALF_AS_MUCH if one.confidence == "certain" else 1.0)
+    return (one.share or 0.0) >= most_open * (_SURER_FACTOR if one.confidence == "certain" else 1.0)
 
 
 def _undecided_by(one: Diagnosis, matter: Sequence[Diagnosis]) -> Lead:
     also = [other for other in matter if other is not one and other.code not in VAGUE and _is_worth_a_word(other)]
     asymmetry = next((other for other in matter if other.code == ASYMMETRY), None)
-    is_one_way = asymmetry is not None and (asymmetry.share or 0.0) >= _HALF_AS_MUCH * (one.share or 0.0)
+    is_one_way = asymmetry is not None and (asymmetry.share or 0.0) >= _SURER_FACTOR * (one.share or 0.0)
     step = row(ASYMMETRY if one.code == BETWEEN and is_one_way else one.code).next
     if isinstance(one.evidence, Unknown) and one.evidence.late_ms:
         step = next_step(steps.SCHED)
@@ -293,71 +291,69 @@ def _to_see_all(ground: Ground | None) -> Step:
 
 
 def _nothing(
-    mean: Layers,
-    slowest: Layers | None,
-    ground: Ground | None,
-    findings: Sequence[Diagnosis],
-    objectives: Sequence[Objective],
+    mean: Layers, ground: Ground | None, findings: Sequence[Diagnosis], objectives: Sequence[Objective]
 ) -> Lead:
     """No finding leads: nothing is wrong, unless there is too little to say so, or it is slow all the same."""
     told = [one for one in findings if one.code not in VAGUE and one.share]
-    known = [one for one in told if one.confidence == "certain" or (one.share or 0.0) >= _KNOWN][:2]
+    known = [one for one in told if one.confidence == "certain" or (one.share or 0.0) >= _NAMED_SHARE][:2]
     if ground is None:
         return Lead("undecided", why="figures alone do not say why it takes so long", next=next_step(steps.FROM_HOSTS))
+    why, step = _too_little(mean, ground, findings, objectives)
+    if why:
+        return Lead("undecided", also=known, why=why, next=None if step is None else next_step(step))
+    return Lead("no-fault", also=[one for one in known if one.confidence == "certain"])
+
+
+def _too_little(
+    mean: Layers, ground: Ground, findings: Sequence[Diagnosis], objectives: Sequence[Objective]
+) -> tuple[str, Step | None]:
+    """Why nobody can say that nothing is wrong, "" where one can; and what would tell."""
     if ground.ops < VERY_FEW_OPS:
-        return Lead(
-            "undecided",
-            also=known,
-            why=f"only {ground.ops} operations are in both captures",
-            next=next_step(steps.LONGER),
-        )
-    if ground.complete < INCOMPLETE:
-        why = f"only {complete(ground.complete, inferred=ground.inferred is not None)}"
-        return Lead("undecided", also=known, why=why, next=next_step(_to_see_all(ground)))
-    if ground.negative > _NEGATIVE * ground.ops:
-        why = f"{ground.negative:,} operations take longer at the server than at the client"
-        return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
+        return f"only {ground.ops} operations are in both captures", steps.LONGER
+    if ground.complete < INCOMPLETE and not ground.is_bounded:
+        return f"only {complete(ground.complete, inferred=ground.inferred is not None)}", _to_see_all(ground)
+    if ground.negative > _NEGATIVE_SHARE * ground.ops:
+        return f"{ground.negative:,} operations take longer at the server than at the client", steps.AGAIN
     if not ground.clock_fits:
         why = "no offset of the two clocks explains the operations, so that time stamps or matches are wrong"
-        return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
+        return why, steps.AGAIN
     if ground.impossible:
-        why = f"{times(ground.impossible, 'operation')} would have had a reply long before the call: stamps are wrong"
-        return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
+        impossible = times(ground.impossible, "operation")
+        return f"{impossible} would have had a reply long before the call: stamps are wrong", steps.AGAIN
     if ground.unfinished >= OPEN_SHARE:
-        why = f"calls without a reply have {percent(ground.unfinished)} of the time when the capture ends"
-        return Lead("undecided", also=known, why=why, next=next_step(steps.LONGER))
+        unfinished = percent(ground.unfinished)
+        return f"calls without a reply have {unfinished} of the time when the capture ends", steps.LONGER
     if ground.unseen is not None:
         why = "operations that the captures do not show have much of the time, and what they waited for is not known"
-        return Lead("undecided", also=known, why=why, next=next_step(_to_see_all(ground)))
+        return why, _to_see_all(ground)
     # Between the capture points that has a finding of its own, but where the shortest way is not known, or loss or a
     # queue explains a part of it.
     for layer, where, code in (("server", "in the server", UNKNOWN), ("network", "between the hosts", BETWEEN)):
         known_of = [one for one in findings if one.layer == layer and one.code not in (BETWEEN, ASYMMETRY)]
-        explained = sum(one.share or 0.0 for one in known_of) * mean.total_ms
-        left_ms = mean.ms(layer) - explained
-        if left_ms >= ground.long_ms and left_ms >= _MOST * mean.total_ms:
+        left_ms = mean.ms(layer) - sum(one.share or 0.0 for one in known_of) * mean.total_ms
+        if left_ms >= ground.long_ms and left_ms >= _MOST_SHARE * mean.total_ms:
             why = f"{ms(left_ms)} ms pass {where}, and nothing that was looked for explains them"
-            return Lead("undecided", also=known, why=why, next=row(code).next)
+            return why, next(iter(row(code).decided_by), None)
     if any(one.met is False for one in objectives):
-        step = row(SLOW_OPS if mean.largest == "server" else BETWEEN).next
-        return Lead("undecided", also=known, why="it is slower than you want, and no finding explains that", next=step)
-    most = _MOST if ground.is_clocked else _UNCLOCKED
+        asked = row(SLOW_OPS if mean.largest == "server" else BETWEEN).decided_by
+        return "it is slower than you want, and no finding explains that", next(iter(asked), None)
+    most = _MOST_SHARE if ground.is_clocked else _UNCLOCKED_SHARE
     if ground.error_ms >= max(most * mean.total_ms, row(BETWEEN).open_from[1]):
         why = (
             f"the {ground.inferred}'s times are inferred from the packets of one capture, to within "
             f"{ms(ground.error_ms)} of {ms(mean.total_ms)} ms"
         )
-        return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
-    if ground.lost_share > _MUCH_LOST:
+        return why, steps.AGAIN
+    if ground.lost_share > _UNTOLD_LOSS_SHARE:
         why = "packets are lost on the path, and what that costs is not seen in the capture of one host alone"
-        return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
-    if ground.unheard >= _UNHEARD:
+        return why, steps.AGAIN
+    if ground.unheard >= _UNHEARD_SHARE:
         why = (
             "the client was not heard of before it opened new connections, and whether its SYNs were lost, or it had "
             "nothing to ask for, no packet at the server shows"
         )
-        return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
-    return Lead("no-fault", also=[one for one in known if one.confidence == "certain"])
+        return why, steps.AGAIN
+    return "", None
 
 
 def _wrong_times(mean: Layers) -> str:

@@ -7,20 +7,21 @@ its evidence is at least the whole's: what is affirmed beats what is bounded, an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from msgspec import structs
 
-from nfslat.answer.model import Verdict
+from nfslat.answer.model import HostPair, Phase, Verdict
 from nfslat.findings.catalogue import CAUSE, PUT_OFF, VAGUE, row
 from nfslat.findings.diagnosis import Diagnosis, Gain
 from nfslat.findings.facts import MATTERS
 from nfslat.findings.layers import Layers
-from nfslat.findings.network import BETWEEN
+from nfslat.findings.network import BETWEEN, DELAY
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import THREADS, UNKNOWN
 from nfslat.findings.slow_ops import SLOW_OPS, STORAGE
+from nfslat.findings.stretches import Stretch
 from nfslat.findings.verdict import where_it_goes
 from nfslat.findings.words import lowered, percent
 
@@ -29,47 +30,11 @@ _LEADING_SHARE = 0.5  # of the time: what is said of parts that have as much is 
 _NAMES = 1 / 3  # where of the whole only that some ops are slow is known, and the part knows why
 _OPEN_SHARE = 0.3  # of the time: so much of it that cannot be told leaves the whole open ...
 _OUTWEIGHING_FACTOR = 2.0  # ... unless what is told explains so many times as much
+_DELAY_SHARE = 0.05  # of the time: a path that is longer for a part of it is listed
 _SAME_TIME = (SLOW_OPS, BETWEEN, UNKNOWN)  # they only know that the layer is slow
 
 
-class Figures(Protocol):
-    """A part's."""
-
-    @property
-    def ops(self) -> int:
-        """How many."""
-
-    @property
-    def client_ms(self) -> float:
-        """Their mean response time."""
-
-    @property
-    def time_share(self) -> float:
-        """Their share of all response times."""
-
-    @property
-    def threads_estimate(self) -> int | None:
-        """How many threads its calls wait for."""
-
-
-class Part(Protocol):
-    """Some of the ops, and what the findings say of them: a phase, a pair of hosts."""
-
-    @property
-    def words(self) -> str:
-        """Which ops these are: ``from 14:15 UTC on``."""
-
-    @property
-    def row(self) -> Figures:
-        """Their figures."""
-
-    @property
-    def causes(self) -> list[Diagnosis]:
-        """What was found, with shares of their own time."""
-
-    @property
-    def verdict(self) -> Verdict:
-        """What follows."""
+Part = Stretch[Phase] | Stretch[HostPair]
 
 
 class Whole(NamedTuple):
@@ -80,6 +45,7 @@ class Whole(NamedTuple):
     mean: Layers  # with what the application measured, where that is known
     threads: int | None  # for which its calls wait
     is_reckoned: bool = False  # ops that are not shown have much of its time, and they are of no part
+    judge: Callable[[Sequence[Diagnosis]], Verdict] | None = None  # the verdict that other causes would make
 
 
 def lead_by_parts(
@@ -92,14 +58,14 @@ def lead_by_parts(
     if whole.verdict.cause in PUT_OFF or sum(part.row.time_share for part in parts) < SHARE_OF_NEARLY_ALL:
         return None  # what passes between tries is in no part's response times
     if whole.mean.client_ms is not None:
-        return None if of_hosts else _beside_the_application(parts, whole)
+        return None if of_hosts else _beside_the_application(parts, whole) or _with_those_of_parts(parts, whole)
     if whole.is_reckoned or (whole.verdict.objectives and whole.verdict.outcome == "no-fault"):
         return None  # what is met is met, whatever a part of the time took
     first, explained = _that_explains_most(parts)
     if whole.verdict.outcome == "no-fault" and not explained:
         first = max(parts, key=lambda part: (part.verdict.outcome == "undecided", part.row.time_share))
     if not (_is_surer(first, whole) if of_hosts else _leads(parts, first, explained, whole)):
-        return None
+        return None if of_hosts else _with_those_of_parts(parts, whole)
     who, verdict = first.words, first.verdict
     text = f"{_capital(who)} ({percent(first.row.time_share)} of the time): {lowered(verdict.text)}"
     causes = _summed(parts, first)
@@ -148,7 +114,7 @@ def _leads(parts: Sequence[Part], first: Part, explained: float, whole: Whole) -
     """Are a phase's words those of the whole?"""
     outcome, of_whole = first.verdict.outcome, whole.verdict.outcome
     if _said(first) == (whole.verdict.largest_layer, whole.verdict.cause, whole.threads):
-        return False
+        return any(_splits(part, whole) for part in parts)
     if not _is_surer(first, whole):
         return False
     time_share = sum(part.row.time_share for part in parts if _said(part) == _said(first))
@@ -164,6 +130,12 @@ def _leads(parts: Sequence[Part], first: Part, explained: float, whole: Whole) -
     if of_whole == "undecided" and open_share >= _OPEN_SHARE:
         return explained >= open_share * (1.0 if _is_certain(first.causes, first.verdict) else _OUTWEIGHING_FACTOR)
     return has_most or (first.verdict.share is not None and explained >= row(first.verdict.cause or "").least)
+
+
+def _splits(part: Part, whole: Whole) -> bool:
+    """Do calls of a part wait for a thread, in a time that the whole takes for work in one?"""
+    is_split = part.verdict.cause == THREADS and whole.verdict.cause == STORAGE
+    return is_split and _explains(part) >= MATTERS and _is_surer(part, whole)
 
 
 def _time_share(parts: Sequence[Part], outcome: str) -> float:
@@ -259,6 +231,30 @@ def _others(
             also = f"{_capital(when)}: {lowered(cause.headline)}, {percent(share)} of {of}."
             verdict = structs.replace(verdict, text=f"{verdict.text} {also}", also=[*verdict.also, cause.code])
     return list(more.values()), verdict
+
+
+def _with_those_of_parts(parts: Sequence[Part], whole: Whole) -> tuple[list[Diagnosis], Verdict] | None:
+    """What is said of the whole, with what it blurs: a path that is longer in one of the parts."""
+    if whole.judge is None or any(cause.code == DELAY for cause in whole.causes):
+        return None
+    having = [(part, cause) for part in parts for cause in part.causes if cause.code == DELAY]
+    mean = whole.mean
+    on_wire = (mean.server_ms + mean.network_ms) / max(mean.total_ms, 1e-9)
+    share = on_wire * sum((cause.share or 0.0) * part.row.time_share for part, cause in having)
+    if share < _DELAY_SHARE:
+        return None
+    part, cause = max(having, key=lambda both: both[0].row.time_share)
+    delay = structs.replace(
+        cause,
+        severity="warning" if share >= MATTERS else "info",
+        share=share,
+        slowest=None,
+        text=f"{part.words} {lowered(cause.text)}",
+        evidence=cause.evidence.of_part,
+        gain=Gain(share * mean.total_ms, "bound"),
+    )
+    causes = ranked([*whole.causes, delay], mean.total_ms)
+    return causes, whole.judge(causes)
 
 
 def _capital(words: str) -> str:

@@ -18,6 +18,7 @@ from nfslat.findings.catalogue import row
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import MATTERS
 from nfslat.findings.layers import Layers
+from nfslat.findings.leads import INCOMPLETE
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import Queue
 from nfslat.findings.verdict import Ground, verdict
@@ -33,7 +34,7 @@ RowT = TypeVar("RowT", bound=Phase | HostPair)
 
 
 class Stretch(Record, Generic[RowT]):
-    """Some of the operations, a phase or those of two hosts: a part of all (`nfslat.findings.parts.Part`)."""
+    """Some of the operations, a phase or those of two hosts: a part of all (`nfslat.findings.parts`)."""
 
     words: str  # which operations these are
     row: RowT
@@ -132,6 +133,7 @@ def ground_of(stretches: Sequence[Stretch[RowT]]) -> Ground:
         clock_fits=all(ground.clock_fits for ground in some),
         late=sorted(set(itertools.chain.from_iterable(ground.late for ground in some))),
         all_late=any(ground.all_late for ground in some),
+        is_bounded=all(ground.is_bounded or ground.complete >= INCOMPLETE for ground in some),
         lacks_files=any(ground.lacks_files for ground in some),
         idle=_weighted([ground.idle for ground in some], ops),
         unseen_explain=any(ground.unseen_explain for ground in some),

@@ -42,7 +42,7 @@ def verdict(
 
     Without `slowest` and `ground` the means are figures that somebody gave.
     """
-    found = lead(mean, slowest, ground, findings, objectives)
+    found = lead(mean, ground, findings, objectives)
     is_sound = mean.network_ms >= 0 and mean.server_ms >= 0
     unseen = None if ground is None else ground.unseen
     # What the application waited for its slowest requests is not known, only the mean is.

@@ -9,14 +9,14 @@ loads that change and clocks with ticks blur every one of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 
-from nfslat.inflight.ranks import grows_by, rank_correlation
+from nfslat.inflight.ranks import rank_correlation
 from nfslat.inflight.weights import INTERCEPT, WEIGHTS
 from nfslat.kernels.dispatch import Work
 from nfslat.model.protocol import NULL
@@ -53,7 +53,7 @@ class Replay(Record, eq=False, dict=True):
 
     def part(self, rows: slice) -> Replay:
         """Calls that follow each other."""
-        return replace(
+        return structs.replace(
             self, work=self.work.part(rows), start_ns=self.start_ns[rows], depth=self.depth[rows],
             main=self.main[rows], light=self.light[rows], plain=self.plain[rows],
         )  # fmt: skip
@@ -103,8 +103,8 @@ class Fit(NamedTuple):
 
 def fit(replay: Replay) -> Fit:
     """The sum of what the marks say."""
-    figures = marks(replay, WEIGHING)
-    seen = [mark for mark in WEIGHING if mark.instead and figures[mark.name] is not None]
+    figures = marks(replay)
+    seen = [mark for mark in MARKS if mark.instead and figures[mark.name] is not None]
     against = min(seen, key=lambda mark: log_odds(mark.name, figures[mark.name]))
     return Fit(probability(figures), against.instead)
 
@@ -114,13 +114,13 @@ def probability(figures: dict[str, float | None]) -> float:
     return float(1 / (1 + np.exp(-INTERCEPT - sum(log_odds(name, figure) for name, figure in figures.items()))))
 
 
-def marks(replay: Replay, some: Sequence[Mark] | None = None) -> dict[str, float | None]:
-    """The figure of each mark, or of `some`; None: there is too little to see it."""
+def marks(replay: Replay) -> dict[str, float | None]:
+    """The figure of each mark; None: there is too little to see it."""
     if len(replay.start_ns) > _MOST_CALLS:
         waits = np.append(0.0, np.cumsum(replay.wait_ns, dtype=np.float64))
         begin = int(np.argmax(waits[_MOST_CALLS:] - waits[:-_MOST_CALLS]))
         replay = replay.part(slice(begin, begin + _MOST_CALLS))
-    return {mark.name: mark.of(replay) for mark in MARKS if some is None or mark in some}
+    return {mark.name: mark.of(replay) for mark in MARKS}
 
 
 def log_odds(name: str, figure: float | None) -> float:
@@ -191,6 +191,12 @@ def _bound_reached(replay: Replay) -> float | None:
     return float(np.log10(max(replay.times_seen, 1)))
 
 
+def _without_a_thread(replay: Replay) -> float:
+    """The share of the calls that are answered without one. Where each connection's calls are answered one by one, all
+    that is wrong of one thread is whose turn it was."""
+    return 0.0 if replay.threads == replay.seen == 1 else float(replay.forced.mean())
+
+
 def _answered_together(replay: Replay) -> float:
     """The share of the time that calls stand that ends as more of the main operation are answered at one moment than
     threads could answer."""
@@ -213,7 +219,8 @@ def _grows_below(replay: Replay) -> float | None:
     few = max(int(np.median(depth)), 1) if len(depth) else 1
     if min(np.count_nonzero(depth <= few), np.count_nonzero(depth > few)) < _FEWEST_CALLS:
         return None
-    return _surely(rank_correlation(depth, replay.server_ns[below]))
+    grows, error = rank_correlation(depth, replay.server_ns[below])
+    return float(np.clip(grows - 2 * error, 0.0, 1.0))
 
 
 def _stands_still(replay: Replay) -> float:
@@ -226,18 +233,6 @@ def _stands_still(replay: Replay) -> float:
     until_ns = np.append(0, np.cumsum(long_ns))
     still_ns = np.interp(replay.taken_ns, reply, until_ns) - np.interp(work.arrival_ns, reply, until_ns)
     return float(still_ns[ok].sum() / max(replay.wait_ns[ok].sum(), 1))
-
-
-def _work_grows(replay: Replay) -> float:
-    """By how much of its mean work is longer where more is in flight, as far as ranks are sure of it."""
-    rows = np.flatnonzero(replay.worked)
-    in_flight, service_ns = _in_flight_at(replay, replay.start_ns[rows]), replay.service_ns[rows]
-    return min(_surely(rank_correlation(in_flight, service_ns)), grows_by(in_flight, service_ns))
-
-
-def _surely(correlation: tuple[float, float]) -> float:
-    grows, error = correlation
-    return float(np.clip(grows - 2 * error, 0.0, 1.0))
 
 
 def _unlike_the_unqueued(replay: Replay) -> float | None:
@@ -275,19 +270,6 @@ def _light_as_slow(replay: Replay) -> float | None:
     return float(np.median(replay.service_ns[light])) / replay.usual_ns
 
 
-def _light_overtake(replay: Replay) -> float | None:
-    """Share of the calls without data that are answered within a quarter of the wait of the call before."""
-    mains = np.flatnonzero(replay.worked)
-    should_wait = np.flatnonzero(replay.light & ~replay.main & (replay.depth > replay.threads))
-    before = np.searchsorted(mains, should_wait) - 1
-    should_wait, before = should_wait[before >= 0], mains[before[before >= 0]]
-    wait_ns = replay.start_ns[before] - replay.work.arrival_ns[should_wait]
-    waits = wait_ns > 0
-    if np.count_nonzero(waits) < _FEWEST_LIGHT:
-        return None
-    return float((4 * replay.server_ns[should_wait[waits]] < wait_ns[waits]).mean())
-
-
 def _light_wait(replay: Replay) -> float | None:
     """Share of the calls of little work that wait at least half as long as the others, of those that should."""
     if replay.usual_ns < _PREEMPTED_NS:
@@ -313,10 +295,6 @@ _UNSEEN_WAIT = (
     "calls that need no data would take nearly as long as the others: all wait for something unseen, such as threads "
     "taken by calls that are not captured"
 )
-_GROWS = (
-    "what remains after subtracting the waits for a thread still grows with the number of waiting calls, as work does "
-    "not: something else makes them wait"
-)
 
 
 class Mark(NamedTuple):
@@ -331,7 +309,6 @@ class Mark(NamedTuple):
 MARKS = (
     Mark("light calls wait", 1, _light_wait),
     Mark("light calls forced", -1, _light_forced, _BEHIND),
-    Mark("light calls overtake", -1, _light_overtake, _BEHIND),
     Mark("light calls as slow", -1, _light_as_slow, _UNSEEN_WAIT),
     Mark("times grow below T", -1, _grows_below, _SHARED),
     Mark("answers in groups", -1, _answered_together, _IN_GROUPS),
@@ -339,7 +316,6 @@ MARKS = (
         "standstills", -1, _stands_still,
         "they wait while nothing at all is answered: the whole server, or what is behind it, is stalled",
     ),
-    Mark("work grows", -1, _work_grows, _GROWS),
     Mark(
         "unlike the unqueued", -1, _unlike_the_unqueued,
         "calls that found an idle thread take a different time from what the others would spend in one",
@@ -350,10 +326,8 @@ MARKS = (
     ),
     Mark("answers in turn", 1, _answered_in_turn),
     Mark("bound reached", 1, _bound_reached),
-    Mark("forced", -1, lambda replay: float(replay.forced.mean())),
+    Mark("forced", -1, _without_a_thread),
     Mark("nats gained", 1, lambda replay: replay.gain_nats),
     Mark("halves differ", -1, lambda replay: replay.halves),
     Mark("number", -1, lambda replay: float(np.log2(replay.threads))),
 )  # fmt: skip
-# A mark of which every figure says the same need not be looked at.
-WEIGHING = tuple(mark for mark in MARKS if any((*WEIGHTS[mark.name].log_odds, WEIGHTS[mark.name].unseen)))

@@ -1,4 +1,4 @@
-"""Two columns whose rows are in the order of time -> how surely one grows with the other, and by how much."""
+"""Two columns whose rows are in the order of time -> how surely one grows with the other."""
 
 from __future__ import annotations
 
@@ -22,16 +22,6 @@ def rank_correlation(x: I64, y: I64) -> tuple[float, float]:
     # Of few blocks the spread is not known well, either.
     error = float(np.std(found, ddof=1) / np.sqrt(len(found))) * (1 + 4 / len(found))
     return float(np.mean(found)), error
-
-
-def grows_by(x: I64, y: I64) -> float:
-    """How much more `y` is where `x` is above its median, as a share of its mean, as the mean of that over blocks."""
-    found = []
-    for block in _blocks(len(x)):
-        of_block, high = y[block], x[block] > np.median(x[block])
-        if high.any() and of_block.any():
-            found.append((of_block[high].mean() - of_block[~high].mean()) / of_block.mean())
-    return float(np.mean(found)) if found else 0.0
 
 
 def spearman(x: I64, y: I64) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -84,10 +85,13 @@ def threads_of(jobs: Jobs) -> Threads:
 def _without_edges(threads: Threads, jobs: Jobs) -> Threads:
     """The same; or what the calls inside of a stretch tell, where only those at its edges, which threads of another
     state may have, show more threads at work than that."""
-    most = threads.most_in_flight
-    inside = slice(most, len(jobs.op) - most)
-    if threads.limited or threads.cannot or inside.stop - inside.start < FEWEST:
+    most, calls = threads.most_in_flight, len(jobs.op)
+    # What was in flight at an edge is answered within as many calls, and what the disk was late with within twice that.
+    cuts = [slice(first, calls - last) for first, last in itertools.product((most, 2 * most), repeat=2)]
+    cuts = [cut for cut in cuts if cut.stop - cut.start >= max(FEWEST, calls / 2)]
+    if threads.limited or threads.cannot or not cuts:
         return threads
+    inside = min(cuts, key=lambda cut: (lower_bound(jobs.work.part(cut)).threads, cut.start - cut.stop))
     own_jobs = jobs.part(inside)
     if lower_bound(own_jobs.work).threads >= threads.bound.threads:
         return threads

@@ -16,7 +16,6 @@ Three facts are put together (docs/method.md, "Server threads"):
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -38,6 +37,7 @@ _FEW_ALONE = 3  # calls that surely met no queue; fewer are no measure of the wo
 _LONGER = 1.25  # so much longer than those the others must take
 _FASTER = 0.8  # of that number of threads: fewer are ruled out
 _BELOW = 0.8  # an estimate that is so far below the bound is none
+_HALVES_APART = 1.0  # doublings between the numbers that fit each half of the time best
 _SOME_WAIT = 0.05  # of the server's time, as a mean over the calls; less is no limit
 
 
@@ -135,26 +135,35 @@ def find_threads(
     allowed = {threads for threads in allowed if threads < most}
     low, high = min(allowed), max(allowed)
     none = np.zeros(len(depth), dtype=np.bool_)
-    replay = Replay(
-        work=work,
-        threads=best,
-        start_ns=starts(work, best, score.order),
-        depth=known,
-        main=main,
-        light=none if light is None else light,
-        plain=~none if plain is None else plain,
-        seen=bound.threads,
-        times_seen=bound.times,
-        gain_nats=found_by[0][0](most) - score(best),
-        below_nats=_better_below(score, best, bound.threads),
-        halves=score.halves_apart(),
-    )
+
+    def replay_with(threads: int) -> Replay:
+        return Replay(
+            work=work,
+            threads=threads,
+            start_ns=starts(work, threads, score.order),
+            depth=known,
+            main=main,
+            light=none if light is None else light,
+            plain=~none if plain is None else plain,
+            seen=bound.threads,
+            times_seen=bound.times,
+            gain_nats=found_by[0][0](most) - score(threads),
+            below_nats=_better_below(score, threads, bound.threads),
+            halves=score.halves_apart(),
+        )
+
+    replay = replay_with(best)
     if replay.wait_ns.mean() < _SOME_WAIT * replay.server_ns.mean():
         return unknown("")
+    # The halves of the time fit different numbers, and that of all is a compromise; as many as were seen may be both's.
+    if bound.threads in allowed - {best} and replay.halves >= _HALVES_APART:
+        fewer = replay_with(bound.threads)
+        if fit(fewer).probability > fit(replay).probability:
+            best, replay = bound.threads, fewer
     together = in_lockstep(replay)
     if best < together < most and score(together) < RULED_OUT / 2:
         best = low = high = together
-        replay = dataclasses.replace(replay, threads=best, start_ns=starts(work, best, score.order))
+        replay = replay_with(best)
     judged = fit(replay)
     if judged.probability < LIKELY:
         return unknown("", judged.instead)._replace(fits_best=best, probability=judged.probability)

@@ -22,12 +22,10 @@ INTERCEPT = 6.4  # of a pool that looks as most do
 WEIGHTS = {
     "light calls wait": Weight((0.0, 0.48, 0.93), (-0.6, 0.0, 0.0), -1.05),
     "light calls forced": Weight((0.0, 1.0), (0.0, -4.68), 0.0),
-    "light calls overtake": Weight((0.0, 1.0), (0.0, 0.0), 0.0),
     "light calls as slow": Weight((0.0, 0.5, 0.96), (0.09, -3.73, -4.57), -1.59),
     "times grow below T": Weight((0.0, 0.59), (0.0, -2.37), 0.0),
     "answers in groups": Weight((0.0, 1.0), (0.0, -7.29), 0.0),
     "standstills": Weight((0.0, 0.44, 0.99), (0.0, -1.65, -2.62), 0.0),
-    "work grows": Weight((-0.17, 0.56), (0.0, 0.0), 0.0),
     "unlike the unqueued": Weight((0.0, 0.86), (0.0, -4.76), 0.0),
     "fewer fit better": Weight((0.0, 0.63), (0.0, -6.59), 0.0),
     "answers in turn": Weight((0.19, 1.0), (-1.58, 0.0), -1.58),

@@ -99,8 +99,8 @@ def test_what_is_not_known_well_enough_is_left_open(error_ms: float, outcome: st
     """A server is not blamed where its mean may be off by as much, and not acquitted where it may be off by half of all
     the time."""
     ground = _GROUND._replace(error_ms=error_ms)
-    assert lead(Layers(9.0, 1.0), None, ground, [_finding("server-storage", "server", 0.9)]).outcome == outcome
-    assert lead(Layers(1.0, 4.0), None, ground).outcome == ("no-fault" if outcome == "fault" else "undecided")
+    assert lead(Layers(9.0, 1.0), ground, [_finding("server-storage", "server", 0.9)]).outcome == outcome
+    assert lead(Layers(1.0, 4.0), ground).outcome == ("no-fault" if outcome == "fault" else "undecided")
 
 
 @pytest.mark.parametrize(("error_ms", "outcome"), [(1.0, "no-fault"), (1.5, "undecided")])
@@ -108,8 +108,8 @@ def test_without_a_clock_a_host_is_acquitted_of_less(error_ms: float, outcome: s
     """A quarter of the time may be missed, not half of it; and what else may be is said, with low confidence."""
     ground = _GROUND._replace(error_ms=error_ms)
     mean = Layers(1.0, 4.0)
-    assert lead(mean, None, ground).outcome == "no-fault"
-    assert lead(mean, None, ground._replace(is_clocked=False)).outcome == outcome
+    assert lead(mean, ground).outcome == "no-fault"
+    assert lead(mean, ground._replace(is_clocked=False)).outcome == outcome
     said = verdict(mean, mean, ground._replace(is_clocked=False))
     assert said.confidence == "low"
     assert verdict(mean, mean, ground).confidence == "medium"
@@ -139,7 +139,7 @@ def test_slow_ops_may_be_losses_where_they_are_as_few(slow_ops: int, outcome: st
     )
     found = dataclasses.replace(_finding("server-storage", "server", 0.9), evidence=evidence)
     ground = _GROUND._replace(lost_share=0.005)
-    assert lead(Layers(9.0, 1.0), None, ground, [found]).outcome == outcome
+    assert lead(Layers(9.0, 1.0), ground, [found]).outcome == outcome
 
 
 @pytest.mark.parametrize(("lost", "outcome"), [(0.005, "fault"), (0.05, "undecided")])
@@ -148,4 +148,4 @@ def test_storage_may_be_losses_where_their_timers_add_up(lost: float, outcome: s
     found = _finding("server-storage", "server", 0.9)
     found = dataclasses.replace(found, evidence=Storage(in_thread_ms=9.0, data_ops=5000, data_ms=9.0))
     ground = _GROUND._replace(lost_share=lost)
-    assert lead(Layers(9.0, 1.0), None, ground, [found]).outcome == outcome
+    assert lead(Layers(9.0, 1.0), ground, [found]).outcome == outcome
