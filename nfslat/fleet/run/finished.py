@@ -36,10 +36,11 @@ _RUN = "run.json"
 FOLDERS = ("clients", "finished")  # in the folder of a run
 _ERRORS_OF_A_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _MOST_FILES_NAMED = 5
-# What a kept value is made of, beside dataclasses and named tuples of these packages.
+# What a kept value is made of, beside records, dataclasses and named tuples of these packages.
 _OURS = ("nfslat.answer.", "nfslat.fleet.", "nfslat.tally.")
 _NUMPY = {("numpy", "dtype"), ("numpy", "ndarray"), ("numpy", "_reconstruct"), ("numpy", "_frombuffer")}
 _NUMPY |= {("numpy", "scalar")}
+_OF_RECORDS = ("msgspec._utils", "rebuild")  # calls a class, which is found here, too
 
 
 def key_of(files: Sequence[Input], *options: Any) -> str | None:
@@ -202,7 +203,7 @@ class _Unpickler(pickle.Unpickler):
     """Makes tables of ours, and arrays: nothing that does more than to hold values."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if module.startswith("numpy") and ("numpy", name) in _NUMPY:
+        if (module.startswith("numpy") and ("numpy", name) in _NUMPY) or (module, name) == _OF_RECORDS:
             return super().find_class(module, name)
         if module.startswith(_OURS) and module in sys.modules:
             held = getattr(sys.modules[module], name, None)
