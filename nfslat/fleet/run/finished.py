@@ -38,7 +38,7 @@ _RUN = "run.json"
 FOLDERS = ("clients", "finished")  # in the folder of a run
 _ERRORS_OF_A_FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _MOST_CLIENTS_NAMED = 5
-# What a kept value is made of, beside dataclasses and named tuples of these packages.
+# What a kept value is made of, beside records, dataclasses and named tuples of these packages.
 _OURS = ("nfslat.answer.", "nfslat.fleet.", "nfslat.tally.")
 _NUMPY = {("numpy", "dtype"), ("numpy", "ndarray"), ("numpy", "_reconstruct"), ("numpy", "_frombuffer")}
 _NUMPY |= {("numpy", "scalar")}
