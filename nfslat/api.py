@@ -660,8 +660,7 @@ def _needs_all(options: Options) -> bool:
 
 def _in_stretches(more: TooManyOpsError, work: Workspace, options: Options, sinks: Sequence[Sink]) -> InStretches:
     from nfslat.decode import native
-    from nfslat.flow.beside import OutsideFigures
-    from nfslat.flow.run import Asked as AskedOfStretches
+    from nfslat.flow.beside import Asked as AskedOfStretches
     from nfslat.flow.run import correlate as stretches_of
 
     def each(c: Analysis) -> None:
@@ -678,9 +677,9 @@ def _in_stretches(more: TooManyOpsError, work: Workspace, options: Options, sink
         filters=options.filters,
         interval_s=options.interval_s,
         by=options.by,
-        wanted=OutsideFigures(
-            options.outside or Outside(options.known, options.sessions), options.sessions, options.what_if
-        ),
+        outside=options.outside or Outside(options.known, options.sessions),
+        sessions=options.sessions,
+        what_if=options.what_if,
         encoding=options.name_encoding,
     )
     with contextlib.ExitStack() as stack:
