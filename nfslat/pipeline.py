@@ -53,8 +53,8 @@ from nfslat.select import Filters, refuse_nothing_left, select
 
 if TYPE_CHECKING:
     from nfslat.evidence.known import Known
-    from nfslat.figures.objectives import Slo
     from nfslat.figures.whatif import Asked
+    from nfslat.model.thresholds import Threshold
 
 __all__ = ["analyse", "compare", "correlate", "infer_other", "inspect", "report", "side_of", "within"]
 
@@ -97,7 +97,7 @@ def report(
     *,
     evidence: Sequence[str] = (),
     asked: Sequence[Asked] = (),
-    slo: Sequence[Slo] = (),
+    slo: Sequence[Threshold] = (),
     sessions: int | None = None,
     borders: Sequence[int] | None = None,
     brief: bool = False,

@@ -9,13 +9,13 @@ from nfslat.answer import model
 from nfslat.evidence.known import Known
 from nfslat.evidence.outside import Outside
 from nfslat.figures.findings import Judged, contradictions
-from nfslat.figures.objectives import Slo
 from nfslat.figures.phases import Span, phase_row
 from nfslat.figures.stack import Stack, StackTally
 from nfslat.figures.whatif import Asked as WhatIf
 from nfslat.figures.whatif import in_effect, joined, what_if, with_figures
 from nfslat.findings.stretches import Stretch, in_pairs
 from nfslat.model.protocol import DATA_OPS
+from nfslat.model.thresholds import Threshold
 from nfslat.results import Analysis
 from nfslat.select import Filters
 
@@ -29,7 +29,7 @@ class Asked:
     tool: model.Tool
     may_swap: bool
     stretch_ops: int | None = None
-    slo: Sequence[Slo] = ()
+    slo: Sequence[Threshold] = ()
     progress: Callable[[int], None] = lambda _: None
     each: Callable[[Analysis], None] = lambda _: None
     slowest: int = 20

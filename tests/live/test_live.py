@@ -236,7 +236,7 @@ def test_a_stretch_of_no_length() -> None:
 def test_what_the_client_alone_shows() -> None:
     """Without an op in both captures the row has the client's SRT: from the call's first byte to the reply's last."""
     (pair,) = pairs_of(SERVER, CLIENT, 3600.0)
-    alone, both = _of(dataclasses.replace(pair, found=None)), _of(pair)
+    alone, both = _of(dataclasses.replace(pair, found=None, analysis=None)), _of(pair)
     ops = pair.client.ops
     ops = ops.take(select(ops, Filters(), ops.t0, 0) == 0)  # without MOUNT and its like
     assert alone.client_ms == pytest.approx(float((ops.t3 - ops.t0).mean()) / 1e6)
@@ -271,7 +271,7 @@ def test_a_disk_that_is_full_ends_nothing(tmp_path: Path) -> None:
 
 def _stretch(**changes: object) -> Stretch:
     first = pairs_of(SERVER, CLIENT, 3600.0)[0]
-    return Stretch(first, Row(**{**vars(_of(first)), **changes}), None)
+    return Stretch(first, Row(**{**dataclasses.asdict(_of(first)), **changes}), None)
 
 
 def test_what_is_not_known_is_a_dash() -> None:
