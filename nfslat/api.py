@@ -608,8 +608,7 @@ def _of_all_at_once(work: Workspace) -> Progress:
 
 def _in_stretches(more: TooManyOpsError, work: Workspace, options: Options, sinks: Sequence[Sink]) -> InStretches:
     from nfslat.decode import native
-    from nfslat.flow.beside import OutsideFigures
-    from nfslat.flow.run import Asked as AskedOfStretches
+    from nfslat.flow.beside import Asked as AskedOfStretches
     from nfslat.flow.run import correlate as stretches_of
 
     def each(c: Analysis) -> None:
@@ -626,7 +625,9 @@ def _in_stretches(more: TooManyOpsError, work: Workspace, options: Options, sink
         filters=options.filters,
         interval_s=options.interval_s,
         by=options.by,
-        wanted=OutsideFigures(options.from_outside, options.sessions, options.what_if),
+        outside=options.from_outside,
+        sessions=options.sessions,
+        what_if=options.what_if,
         encoding=options.name_encoding,
     )
     with contextlib.ExitStack() as stack:

@@ -13,7 +13,8 @@ from nfslat.decode.windows import Windows
 from nfslat.decode.workspace import open_workspace
 from nfslat.export.by_window import Sink
 from nfslat.figures.objectives import parse_slo
-from nfslat.flow.run import Asked, correlate
+from nfslat.flow.beside import Asked
+from nfslat.flow.run import correlate
 from nfslat.model.units import NS_PER_S
 from nfslat.results import Analysis
 from nfslat.select import Filters

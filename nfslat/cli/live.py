@@ -198,7 +198,7 @@ class _Output:
 
         for stretch in followed(timed(map(view.judged, opened.watch)), asked.baseline, opened.watch):
             if self._metrics is not None:
-                self._metrics.add(stretch.row, stretch.analysis)
+                self._metrics.add(stretch.row, stretch.pair.analysis)
                 if (name := self._options.metrics) is not None:
                     self._tried(f"--metrics {name}", functools.partial(self._metrics.write, name))
             self._add_json(stretch.as_json())

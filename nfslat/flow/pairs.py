@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from nfslat.analyse import analyse
 from nfslat.compare import compare, side_of
 from nfslat.decode.capture import Source
 from nfslat.decode.in_line import parted
@@ -19,12 +20,13 @@ from nfslat.decode.windows import Window
 from nfslat.errors import InputError
 from nfslat.findings.words import times
 from nfslat.flow.alone import Lone
-from nfslat.flow.reader import Reader, Windowed
+from nfslat.flow.gaps import Gapped, Gaps
+from nfslat.flow.reader import Reader
 from nfslat.match.match import Matching, match
 from nfslat.model.decoded import Decoded
-from nfslat.model.tables import Matched, Miss, Ops
+from nfslat.model.tables import Matched, Miss, Ops, State
 from nfslat.model.units import NS_PER_S
-from nfslat.results import Correlation, Side
+from nfslat.results import Analysis, Correlation, Side
 from nfslat.select import Filters
 
 # An op of the server's that has no partner after so long has none: by then TCP has given up, or the client's capture
@@ -41,7 +43,8 @@ _MOST_HELD = 20_000_000  # ops
 
 @dataclass(frozen=True)
 class Pair:
-    """A window of the client's clock. `found` is None where it has no op that the server's capture has, too."""
+    """A window of the client's clock. `found` is None where it has no op that the server's capture has, too; else
+    `analysis` is that of what began in it, with what the windows before tell of it."""
 
     begin_ns: int
     end_ns: int
@@ -56,6 +59,7 @@ class Pair:
     # Of the server's ops, those that were called again, and whose partner the client's capture may still bring: its
     # decoder keeps such an op for as long as it may be answered once more.
     sent_again: int = 0
+    analysis: Analysis | None = None
     is_rest: bool = False  # what was held when the captures ended: it may have no op of the client's
 
 
@@ -64,7 +68,7 @@ class Exchanged(Exception):
 
 
 def pairs(
-    server: Windowed, client: Windowed, srt: str, *, may_swap: bool = False, filters: Filters | None = None
+    server: Gapped, client: Gapped, srt: str, *, may_swap: bool = False, filters: Filters | None = None
 ) -> Iterator[Pair]:
     """Each window of the client's clock, as soon as both captures have it; the first one may be longer.
 
@@ -90,7 +94,7 @@ def pairs(
         else:
             continue  # what follows may be in the server's capture, and bring this along
         begin_ns = None
-        yield pair
+        yield _analysed(pair, server.gaps, client.gaps)
         del pair  # before the next one is made
     if clocks.last_ns is None and not of_client.ops:
         return
@@ -101,7 +105,34 @@ def pairs(
     of_client.is_over = True
     rest = _pair(of_server, of_client, (end_ns - _LATE_NS, end_ns), clocks.last_ns, srt, filters, may_swap=may_swap)
     if len(rest.client.ops) or rest.lone.ops:
-        yield dataclasses.replace(rest, is_rest=True)
+        yield dataclasses.replace(_analysed(rest, server.gaps, client.gaps), is_rest=True)
+
+
+def _analysed(pair: Pair, *gaps: Gaps) -> Pair:
+    """With its analysis; `gaps` of the server's capture and the client's are told."""
+    if pair.found is None:
+        return pair
+    begins_ns = pair.begin_ns - pair.later_ns, pair.begin_ns
+    sides = [_begun(side, ns) for side, ns in zip((pair.found.server, pair.found.client), begins_ns, strict=True)]
+    told = [of.told(len(side.ops.connections)) for of, side in zip(gaps, sides, strict=True)]
+    window = dataclasses.replace(pair.found, server=sides[0], client=sides[1])
+    c = analyse(window, missing={"server": told[0], "client": told[1]}, of_a_stretch=True)
+    if pair.filters.leaves_out:  # it is no whole: nobody knows how much is hidden of what they leave
+        c = dataclasses.replace(c, unseen=dict.fromkeys(c.unseen))
+    return dataclasses.replace(pair, analysis=c)
+
+
+def _begun(side: Side, begin_ns: int) -> Side:
+    """As a capture that begins with the window: what was over before it is none of its, nor are calls that were sent
+    before it and given up in it, which were missing in their own."""
+    decoded = dataclasses.replace(side.decoded, first_ns=max(side.decoded.first_ns, begin_ns))
+    is_late = (decoded.loose.state == State.NO_REPLY) & (decoded.loose.first_ns < begin_ns)
+    if is_late.any():
+        loose, asked = decoded.loose.take(~is_late), decoded.details.unanswered
+        unanswered = asked.take(np.isin(asked.frame, loose.first_frame))
+        details = dataclasses.replace(decoded.details, unanswered=unanswered)
+        decoded = dataclasses.replace(decoded, loose=loose, details=details)
+    return dataclasses.replace(side, decoded=decoded)
 
 
 class _Clocks:

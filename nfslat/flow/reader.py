@@ -7,35 +7,20 @@ brings nothing, windows of the other one are taken in, up to a bound.
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
 
-from nfslat.decode.capture import Source
 from nfslat.decode.in_line import in_line, parted
 from nfslat.decode.windows import Window
+from nfslat.flow.gaps import Gapped
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import Ops
 
 _MOST_AHEAD = 5_000_000  # ops that are taken in before they are asked for
 
 
-class Windowed(Protocol):
-    """What reads a capture: `nfslat.decode.windows.Windows`, `nfslat.flow.counted.Counted`."""
-
-    @property
-    def source(self) -> Source:
-        """The capture."""
-
-    def is_ready(self) -> bool:
-        """Does the next one come, or the end, within some ms?"""
-
-    def __next__(self) -> Window:
-        """Waits for it."""
-
-
 class Reader:
     """What was read of a capture and is not done with is in `held`."""
 
-    def __init__(self, windows: Windowed) -> None:
+    def __init__(self, windows: Gapped) -> None:
         """All that ended before `end_ns` was read, from `begin_ns` on; None: nothing so far. First and last are those
         of packets."""
         self.source = windows.source

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from nfslat.answer import model
 from nfslat.decode.blocks import Blocks
@@ -12,37 +11,15 @@ from nfslat.decode.capture import MOST_JOINED_OPS, Source
 from nfslat.decode.windows import Windows
 from nfslat.errors import InputError
 from nfslat.figures.audit.pair import exchanged
-from nfslat.flow.analysed import analysed
-from nfslat.flow.beside import OutsideFigures
+from nfslat.flow.beside import Asked
 from nfslat.flow.counted import Counted
 from nfslat.flow.pairs import Exchanged, Pair, pairs
 from nfslat.flow.slow_ops import SlowOps
 from nfslat.flow.whole import Whole
 from nfslat.kernels.memory import give_back
-from nfslat.model.thresholds import Threshold
-from nfslat.results import Analysis
-from nfslat.select import Filters
 
 Streamed = Blocks | Windows
 STRETCH_OPS = 500_000  # at least, that are judged by themselves: enough to tell threads and slots by
-
-
-@dataclass(frozen=True)
-class Asked:
-    """`each` stretch is handed on as it is analysed, and so many of the `slowest` ops are told one by one."""
-
-    tool: model.Tool
-    may_swap: bool
-    stretch_ops: int | None = None
-    slo: Sequence[Threshold] = ()
-    progress: Callable[[int], None] = lambda _: None
-    each: Callable[[Analysis], None] = lambda _: None
-    slowest: int = 20
-    filters: Filters = dataclasses.field(default_factory=Filters)
-    interval_s: float | None = None
-    by: Sequence[str] = ()
-    wanted: OutsideFigures = dataclasses.field(default_factory=OutsideFigures)
-    encoding: str | None = None  # of names
 
 
 def correlate(blocks: tuple[Streamed, Streamed], again: Callable[[Source], Streamed], asked: Asked) -> model.Report:
@@ -68,26 +45,23 @@ def _read(of_server: Streamed, of_client: Streamed, asked: Asked) -> model.Repor
     slow = SlowOps(asked.slowest, has_frames=all(len(side.source.files) == 1 for side in (of_server, of_client)))
     try:
         server = Counted(of_server, "server", srt, filters)
-        client = Counted(
-            of_client, "client", srt, filters, STRETCH_OPS if asked.stretch_ops is None else asked.stretch_ops
-        )
-        gaps = {"server": server.gaps, "client": client.gaps}
-        whole, later_ns = Whole(filters, asked.interval_s, asked.by, asked.wanted, asked.encoding), 0
+        least_ops = STRETCH_OPS if asked.stretch_ops is None else asked.stretch_ops
+        client = Counted(of_client, "client", srt, filters, least_ops)
+        whole, later_ns = Whole(asked), 0
         for pair in pairs(server, client, srt, may_swap=asked.may_swap, filters=filters):
             if pair.found is not None and pair.found.moved_ns:
                 raise InputError(
                     f"there are clocks of several hosts in a capture of more than {MOST_JOINED_OPS:,} operations, "
                     "which are not told apart: give the captures of two hosts, or a part of their time"
                 )
-            c = None if pair.found is None else analysed(pair.found, pair, gaps)
             if filters.by_time:
                 _select(pair, server, client)
             filters, later_ns = pair.filters, pair.later_ns or later_ns
-            whole.add(pair, c)
-            if c is not None:
-                slow.add(c)
-                asked.each(c)
-            del pair, c  # before the next one is made
+            whole.add(pair)
+            if pair.analysis is not None:
+                slow.add(pair.analysis)
+                asked.each(pair.analysis)
+            del pair  # before the next one is made
             give_back()
             now = of_server.bytes + of_client.bytes
             asked.progress(now - read)
@@ -97,7 +71,7 @@ def _read(of_server: Streamed, of_client: Streamed, asked: Asked) -> model.Repor
         of_server.close()
         of_client.close()
     captures = {name: side.tally for name, side in (("server", server), ("client", client)) if side.tally is not None}
-    report = whole.report(captures, server.outcomes + client.outcomes, outside, asked.tool, asked.slo)
+    report = whole.report(captures, server.outcomes + client.outcomes, outside)
     sides = {"server": server, "client": client} if filters.all_programs else {}
     called = {name: sides[name].called.rows(filters, captures[name].facts.last_ns) for name in sides}
     return dataclasses.replace(report, slowest=slow.ops, called=called)

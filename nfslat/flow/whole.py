@@ -47,15 +47,14 @@ from nfslat.findings.stretches import (
 from nfslat.findings.verdict import verdict
 from nfslat.findings.words import times
 from nfslat.flow.alone import Fates, Lone
-from nfslat.flow.beside import Beside, OutsideFigures
+from nfslat.flow.beside import Asked, Beside
 from nfslat.flow.pairs import Pair
 from nfslat.flow.paths import PathsSoFar
 from nfslat.host_pairs import host_pairs
 from nfslat.model.tables import Miss
-from nfslat.model.thresholds import Threshold
 from nfslat.model.units import to_ms, to_s
 from nfslat.results import Analysis
-from nfslat.select import Filters, refuse_nothing_left
+from nfslat.select import refuse_nothing_left
 from nfslat.tally.captures import CaptureTally
 from nfslat.tally.durations import CLIENT, MOST_EXACT, SERVER, Durations
 from nfslat.tally.inflight import InFlightTally
@@ -74,24 +73,16 @@ _OPS_OF_PHASE = 1000  # of a window: a part with fewer is not judged by itself
 class Whole:
     """All windows so far."""
 
-    def __init__(
-        self,
-        filters: Filters,
-        interval_s: float | None = None,
-        by: Sequence[str] = (),
-        wanted: OutsideFigures | None = None,
-        encoding: str | None = None,
-    ) -> None:
-        """None; ops are told by intervals of time and in groups, if that is asked for; names are in `encoding`."""
-        self.filters = filters
-        self.beside = Beside(wanted or OutsideFigures())
-        self._by = tuple(by)
+    def __init__(self, asked: Asked) -> None:
+        """None; ops are told by intervals of time and in groups, if that is asked for."""
+        self._asked = asked
+        self.filters = asked.filters
+        self.beside = Beside(asked)
         self._pivots: dict[str, PivotSums] = {}
-        self._paths = PathsSoFar(encoding)
-        self._interval_s = interval_s
+        self._paths = PathsSoFar(asked.encoding)
         self._by_time = OpSums.empty()
         self._first_ns: int | None = None
-        self.fates = Fates(filters)
+        self.fates = Fates(asked.filters)
         self.stretches: list[Stretch[model.Phase]] = []
         self._windows = 0  # with matched ops
         self._sums: Sums | None = None
@@ -104,9 +95,10 @@ class Whole:
         self._pairs: dict[tuple[str, str], model.HostPair] = {}
         self._of_pairs: dict[tuple[str, str], list[Stretch[model.HostPair]]] = {}
 
-    def add(self, pair: Pair, c: Analysis | None) -> None:
-        """One more window; `c` is its analysis, where it has ops in both captures."""
+    def add(self, pair: Pair) -> None:
+        """One more window."""
         self.fates.add({"server": pair.lone})
+        c = pair.analysis
         if c is None or pair.found is None:
             ran_ns = pair.server_ran_ns or (0, np.iinfo(np.int64).max)
             self.fates.add({"client": Lone.of(pair.client.ops, ran_ns, pair.filters)})
@@ -125,9 +117,9 @@ class Whole:
         self._parts = parts if self._parts is None else self._parts + parts
         self._slowest = self._slowest.with_ops(c)
         self._first_ns = int(begins_ns(c).min()) if self._first_ns is None else self._first_ns
-        if self._interval_s is not None:
-            self._by_time = (self._by_time + sums_by_time(c, self._interval_s, self._first_ns)).bounded()
-        for by in self._by:
+        if self._asked.interval_s is not None:
+            self._by_time = (self._by_time + sums_by_time(c, self._asked.interval_s, self._first_ns)).bounded()
+        for by in self._asked.by:
             groups = PivotSums.of(c, by, self._paths.of(c) if by == "file" else None, self._first_ns)
             self._pivots[by] = self._pivots[by] + groups if by in self._pivots else groups
         notes = (note for note in pair_notes(c) if note.code not in _OF_A_PAIR)
@@ -171,14 +163,7 @@ class Whole:
         if len(self.stretches) > _MOST_STRETCHES:
             self.stretches = in_pairs(self.stretches)
 
-    def report(
-        self,
-        captures: Mapping[str, CaptureTally],
-        statuses: OutcomeTally,
-        outside: int,
-        tool: model.Tool,
-        slo: Sequence[Threshold],
-    ) -> model.Report:
+    def report(self, captures: Mapping[str, CaptureTally], statuses: OutcomeTally, outside: int) -> model.Report:
         """Of all windows; `statuses` are of all ops, and `outside` are those that the server's capture has beyond the
         client's. Raises ``InputError`` where no op is in both captures."""
         sums = self._sums
@@ -194,21 +179,21 @@ class Whole:
         matched = self._matched(captures, sums, total)
         inflight = self._inflight.rows(total.queue_ms, total.mean_ms(SERVER) or 0.0)
         hidden = max(tally.share for tally in sums.unseen.values())
+        waits = sums.unanswered.rows()
         objectives = objectives_of(
-            self._by_op, self.beside.known, slo, hidden_share=hidden, unanswered=sums.unanswered.rows() or ()
+            self._by_op, self.beside.known, self._asked.slo, hidden_share=hidden, unanswered=waits or ()
         )
-        hanging = findings_of_hangs(
-            sums.hangs.rows(), sums.unanswered.rows(), total.count, total.mean_ms(CLIENT) or 0.0
-        )
+        hanging = findings_of_hangs(sums.hangs.rows(), waits, total.count, total.mean_ms(CLIENT) or 0.0)
         causes, said, phases, pairs = self._said(sums, matched, inflight, hanging, objectives)
         overlap, uncommon = self._overlap(captures, sums, matched)
         audit = [*overlap, *(dataclasses.replace(one.row, count=int(one.total)) for one in self._audit.values())]
         audit.sort(key=lambda note: note.severity != "warning")
-        by_time = self._interval_s and intervals_from(self._by_time, self._interval_s, self._first_ns or 0)
+        width_s = self._asked.interval_s
+        by_time = width_s and intervals_from(self._by_time, width_s, self._first_ns or 0)
         stack = self.beside.stack() or _stack(matched.total, inflight)
         beside_notes = [] if inflight is None else self.beside.notes(inflight.server)
         made = report_of(
-            tool,
+            self._asked.tool,
             self.filters,
             captures,
             sums,
@@ -228,7 +213,7 @@ class Whole:
         return dataclasses.replace(
             made,
             intervals=by_time or None,
-            pivots=[self._pivots[by].pivot() for by in self._by],
+            pivots=[self._pivots[by].pivot() for by in self._asked.by],
             what_if=self.beside.what_if(matched.total),
             evidence=list(self.beside.evidence),
         )

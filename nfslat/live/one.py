@@ -19,8 +19,8 @@ from nfslat.decode.workspace import open_workspace
 from nfslat.errors import InputError
 from nfslat.flow.pairs import Pair
 from nfslat.live.held import MORE
-from nfslat.live.rows import SRT, row_of
-from nfslat.live.watch import LEAD_NS, PACKETS_BEHIND_NS, Stretch, Watched, report_of, slowest_op_ns
+from nfslat.live.rows import SRT
+from nfslat.live.watch import LEAD_NS, PACKETS_BEHIND_NS, Stretch, Watched, slowest_op_ns
 from nfslat.model.segments import Wanted
 from nfslat.results import Correlation
 from nfslat.select import Filters
@@ -49,15 +49,13 @@ class WatchOne(Watched):
         span_ns = window.begin_ns, window.end_ns
         both = self._inferred(span_ns) if len(window.decoded.ops) else "no operation ended"
         if isinstance(both, str):
-            pair = Pair(*span_ns, window.decoded, None)
-            row = row_of(pair, None)
-            if len(window.decoded.ops):
-                row = dataclasses.replace(row, text=f"Nothing is inferred of the other host: {both}.")
-            return Stretch(pair, row, None, None)
+            stretch = Stretch.of(Pair(*span_ns, window.decoded, None))
+            if not len(window.decoded.ops):
+                return stretch
+            row = dataclasses.replace(stretch.row, text=f"Nothing is inferred of the other host: {both}.")
+            return dataclasses.replace(stretch, row=row)
         c = pipeline.within(both, *span_ns)
-        report = report_of(c) if len(c.matched) else None
-        pair = Pair(*span_ns, window.decoded, both)
-        return Stretch(pair, row_of(pair, report), report, c if len(c.matched) else None)
+        return Stretch.of(Pair(*span_ns, window.decoded, both, analysis=c if len(c.matched) else None))
 
     def _inferred(self, span_ns: tuple[int, int]) -> Correlation | str:
         """With as little of what went before as tells of the other host; or why nothing does."""

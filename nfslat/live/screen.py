@@ -179,7 +179,7 @@ class Screen(App[None]):
     def _ask(self) -> None:
         try:
             for stretch in self._stretches:
-                slow = [] if stretch.analysis is None else slowest_of(stretch.analysis)
+                slow = [] if stretch.pair.analysis is None else slowest_of(stretch.pair.analysis)
                 row = stretch.row
                 del stretch  # before the next one is made
                 self._call(self.add, row, slow)

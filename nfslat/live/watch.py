@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from nfslat import __version__, pipeline
 from nfslat.answer.model import Report, Tool
@@ -24,7 +24,6 @@ from nfslat.decode.windows import Window, Windows
 from nfslat.errors import InputError
 from nfslat.evidence.known import Known
 from nfslat.findings.connecting import CODE as CONNECTING
-from nfslat.flow.analysed import analysed
 from nfslat.flow.gaps import Gapped
 from nfslat.flow.pairs import Pair, pairs
 from nfslat.kernels.memory import give_back
@@ -75,12 +74,17 @@ class Stretch:
     pair: Pair
     row: Row
     report: Report | None
-    analysis: Analysis | None
     began: tuple[Event, ...] = ()  # causes
     ended: tuple[Event, ...] = ()
     is_new: bool = False  # its cause: a report of better days has it not
     on_packets: OnPackets | None = None  # where the row was held against these
     is_mixed: bool = False  # it names a cause for the first time while another one lasts, and may hold that one's end
+
+    @classmethod
+    def of(cls, pair: Pair) -> Self:
+        """A window as it is by itself."""
+        report = None if pair.analysis is None else report_of(pair.analysis)
+        return cls(pair, row_of(pair, report), report)
 
     @property
     def answer(self) -> Report | None:
@@ -241,22 +245,20 @@ class Watch(Watched):
     """Two captures, "server" and "client"."""
 
     def _until_renewal(self) -> Iterator[Stretch]:
-        sides = {name: Gapped(windows) for name, windows in self._windows.items()}
-        gaps = {name: side.gaps for name, side in sides.items()}
-        for pair in pairs(sides["server"], sides["client"], SRT):
+        server, client = (Gapped(self._windows[name]) for name in ("server", "client"))
+        for pair in pairs(server, client, SRT):
             if pair.is_rest and not len(pair.client.ops):
                 continue
-            c = None if pair.found is None else analysed(pair.found, pair, gaps)
             self._later_ns = pair.later_ns
-            report = None if c is None else report_of(c)
-            if report is not None and report.clock is not None and report.clock.theta_ms is not None:
-                self._theta_ns = round(report.clock.theta_ms * NS_PER_MS)
-            stretch = Stretch(pair, row_of(pair, report), report, c)
-            del pair, c, report
+            stretch = Stretch.of(pair)
+            clock = None if stretch.report is None else stretch.report.clock
+            if clock is not None and clock.theta_ms is not None:
+                self._theta_ns = round(clock.theta_ms * NS_PER_MS)
+            del pair
             yield stretch
             del stretch
         if self._windows["server"].renewals < self._windows["client"].renewals:
-            for _ in sides["server"]:
+            for _ in server:
                 pass  # what is beyond the client's
 
     def moment_spans_ns(self, begin_ns: int, end_ns: int, report: Report | None) -> list[tuple[int, int]]:

@@ -18,7 +18,7 @@ from nfslat import api
 from nfslat.cli.main import main
 from nfslat.errors import InputError
 from nfslat.export.by_window import CsvSink, ParquetSink
-from nfslat.flow import run
+from nfslat.flow import pairs, run
 from nfslat.report import markdown
 from nfslat.report.html import page
 
@@ -100,14 +100,14 @@ def test_a_run_that_fails_leaves_no_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was written until then is not there, and one line says why."""
-    windows = iter([run.analysed])
+    windows = iter([pairs.analyse])
 
-    def failing(*given: Any) -> Any:
+    def failing(*given: Any, **named: Any) -> Any:
         if (known := next(windows, None)) is not None:
-            return known(*given)
+            return known(*given, **named)
         raise InputError("it ends here")
 
-    monkeypatch.setattr(run, "analysed", failing)
+    monkeypatch.setattr(pairs, "analyse", failing)
     monkeypatch.setattr(run, "STRETCH_OPS", 0)
     monkeypatch.setattr(api, "MOST_JOINED_OPS", 100)
     asked = ["--csv", str(tmp_path / "ops.csv"), "--parquet", str(tmp_path / "ops.parquet")]

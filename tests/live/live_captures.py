@@ -6,6 +6,7 @@ from pathlib import Path
 
 from nfslat.decode.windows import Window, Windows
 from nfslat.decode.workspace import open_workspace
+from nfslat.flow.gaps import Gapped
 from nfslat.flow.pairs import Pair, pairs
 from nfslat.model.units import NS_PER_S
 
@@ -19,5 +20,5 @@ def windows_of(path: Path, seconds: float) -> list[Window]:
 def pairs_of(server: Path, client: Path, seconds: float) -> list[Pair]:
     """All windows of both."""
     with open_workspace([str(server), str(client)], engine="native", quiet=True) as work:
-        sides = [Windows(one, work.engine.tools, round(seconds * NS_PER_S)) for one in work.sources]
+        sides = [Gapped(Windows(one, work.engine.tools, round(seconds * NS_PER_S))) for one in work.sources]
         return list(pairs(sides[0], sides[1], "nfslat"))

@@ -12,11 +12,8 @@ from hypothesis import strategies as st
 from live_captures import pairs_of
 
 from nfslat.errors import UsageError
-from nfslat.flow.analysed import analysed
-from nfslat.flow.gaps import Gaps
 from nfslat.live.conditions import Clause, Figure, Verdict, parse_condition
-from nfslat.live.rows import row_of
-from nfslat.live.watch import Stretch, report_of
+from nfslat.live.watch import Stretch
 from nfslat.model.thresholds import Threshold
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
@@ -80,10 +77,7 @@ def test_any_text_is_a_condition_or_refused(text: str) -> None:
 @cache
 def _sample() -> Stretch:
     (pair,) = pairs_of(SAMPLE / "server.pcap.gz", SAMPLE / "client.pcap.gz", 3600.0)
-    assert pair.found is not None
-    c = analysed(pair.found, pair, {"server": Gaps(), "client": Gaps()})
-    report = report_of(c)
-    return Stretch(pair, row_of(pair, report), report, c)
+    return Stretch.of(pair)
 
 
 def test_what_a_stretch_shows() -> None:

@@ -256,7 +256,7 @@ class _Held:
 def test_no_cause_begins_that_packets_deny(name: str, from_s: int | None, cause: str | None) -> None:
     """A stretch says storage: on packets without a fault nothing is named, and on those of another cause that one. A
     stretch whose packets are gone is all that there is to go by; and those of its end alone deny nothing."""
-    stretch = Stretch(_stretch(0), _row("server-storage"), None, None)
+    stretch = Stretch(_stretch(0), _row("server-storage"), None)
     watch = cast(Watched, _Held(_pair(name), from_s))
     (stretch,) = followed([stretch], watch=watch)
     assert [event.what for event in stretch.began] == ([] if cause is None else [cause])

@@ -47,7 +47,7 @@ def test_a_clock_that_is_set_is_no_lag() -> None:
 def test_it_is_said_when_the_next_stretch_is_over(lag_s: float | None, *, is_said: bool) -> None:
     """And not for a host without traffic, which is waited for."""
     pair = pairs_of(SERVER, CLIENT, 2.0)[1]
-    stretch = Stretch(pair, dataclasses.replace(row_of(pair, None), lag_s=lag_s), None, None)
+    stretch = Stretch(pair, dataclasses.replace(row_of(pair, None), lag_s=lag_s), None)
     said = [line for line in Lines(80).of(stretch) if "behind" in line]
     assert said == (["    7 s behind: packets come late, or are more than nfslat can judge in time"] if is_said else [])
 

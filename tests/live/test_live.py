@@ -24,13 +24,11 @@ from live_captures import pairs_of
 from nfslat import api
 from nfslat.cli.main import main
 from nfslat.errors import InputError
-from nfslat.flow.analysed import analysed
-from nfslat.flow.gaps import Gaps
 from nfslat.flow.pairs import Pair
 from nfslat.live.course import followed
-from nfslat.live.rows import SCHEMA, Row, row_of
+from nfslat.live.rows import SCHEMA, Row
 from nfslat.live.text import Lines
-from nfslat.live.watch import Stretch, report_of
+from nfslat.live.watch import Stretch
 from nfslat.select import Filters, select
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
@@ -38,8 +36,7 @@ SERVER, CLIENT = (SAMPLE / f"{side}.pcap.gz" for side in ("server", "client"))
 
 
 def _of(pair: Pair) -> Row:
-    gaps = {"server": Gaps(), "client": Gaps()}
-    return row_of(pair, None if pair.found is None else report_of(analysed(pair.found, pair, gaps)))
+    return Stretch.of(pair).row
 
 
 def _sums(server: Path, client: Path, seconds: float) -> tuple[int, int, int]:
@@ -233,13 +230,13 @@ def test_a_stretch_of_no_length() -> None:
     (pair,) = pairs_of(SERVER, CLIENT, 3600.0)
     pair = dataclasses.replace(pair, begin_ns=pair.end_ns)
     row = _of(pair)
-    assert json.loads(Stretch(pair, row, None, None).as_json())["ops"] == row.ops > 0
+    assert json.loads(Stretch(pair, row, None).as_json())["ops"] == row.ops > 0
 
 
 def test_what_the_client_alone_shows() -> None:
     """Without an op in both captures the row has the client's SRT: from the call's first byte to the reply's last."""
     (pair,) = pairs_of(SERVER, CLIENT, 3600.0)
-    alone, both = _of(dataclasses.replace(pair, found=None)), _of(pair)
+    alone, both = _of(dataclasses.replace(pair, found=None, analysis=None)), _of(pair)
     ops = pair.client.ops
     ops = ops.take(select(ops, Filters(), ops.t0, 0) == 0)  # without MOUNT and its like
     assert alone.client_ms == pytest.approx(float((ops.t3 - ops.t0).mean()) / 1e6)
@@ -274,7 +271,7 @@ def test_a_disk_that_is_full_ends_nothing(tmp_path: Path) -> None:
 
 def _stretch(**changes: object) -> Stretch:
     first = pairs_of(SERVER, CLIENT, 3600.0)[0]
-    return Stretch(first, Row(**{**dataclasses.asdict(_of(first)), **changes}), None, None)
+    return Stretch(first, Row(**{**dataclasses.asdict(_of(first)), **changes}), None)
 
 
 def test_what_is_not_known_is_a_dash() -> None:

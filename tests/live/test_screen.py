@@ -19,11 +19,8 @@ from textual.widgets import Static
 
 from nfslat.cli.main import main
 from nfslat.errors import InputError
-from nfslat.flow.analysed import analysed
-from nfslat.flow.gaps import Gaps
-from nfslat.live.rows import row_of
 from nfslat.live.screen import Layers, Screen, slowest_of
-from nfslat.live.watch import Stretch, report_of
+from nfslat.live.watch import Stretch
 
 ROOT = Path(__file__).parents[2]
 SERVER, CLIENT = (ROOT / "samples" / "server-threads" / f"{side}.pcap.gz" for side in ("server", "client"))
@@ -32,13 +29,7 @@ SERVER, CLIENT = (ROOT / "samples" / "server-threads" / f"{side}.pcap.gz" for si
 @pytest.fixture(scope="module")
 def stretches() -> list[Stretch]:
     """Of the sample, in which calls come to wait for a thread."""
-    found = []
-    for pair in pairs_of(SERVER, CLIENT, 2.0):
-        gaps = {"server": Gaps(), "client": Gaps()}
-        c = None if pair.found is None else analysed(pair.found, pair, gaps)
-        report = None if c is None else report_of(c)
-        found.append(Stretch(pair, row_of(pair, report), report, c))
-    return found
+    return [Stretch.of(pair) for pair in pairs_of(SERVER, CLIENT, 2.0)]
 
 
 Act = Callable[[Screen, Pilot[None]], Any]
@@ -83,7 +74,7 @@ def test_what_stands_on_it(stretches: list[Stretch], size: tuple[int, int]) -> N
         assert began[1].endswith(" cannot tell")
         slow = [float(line.split(": ")[1].split()[0]) for line in _text(screen, "slowest").splitlines()]
         assert slow == sorted(slow, reverse=True)
-        most = max(int(one.analysis.client_srt_ns.max()) for one in stretches if one.analysis is not None)
+        most = max(int(one.pair.analysis.client_srt_ns.max()) for one in stretches if one.pair.analysis is not None)
         assert slow[0] == pytest.approx(most / 1e6, rel=0.01)
         columns = str(screen.query_one(Layers).render()).splitlines()[1:]
         heights = [sum(line[10 + at : 11 + at].strip() != "" for line in columns) for at in range(len(stretches))]
@@ -139,7 +130,7 @@ def test_a_capture_that_cannot_be_read_ends_it(stretches: list[Stretch]) -> None
 
 def test_the_slowest_are_those_of_the_capture(stretches: list[Stretch]) -> None:
     """Three of a stretch, with operation and server SRT."""
-    c = stretches[-1].analysis
+    c = stretches[-1].pair.analysis
     assert c is not None
     found = slowest_of(c)
     assert [round(one.client_ms * 1e6) for one in found] == sorted(c.client_srt_ns.tolist(), reverse=True)[:3]

@@ -326,7 +326,7 @@ def _fault(begin_s: float, later_s: float = 0.0) -> Stretch:
     row = dataclasses.replace(row_of(first, None), outcome="fault", cause="server-threads", layer="server")
     begin_ns = int(begin_s * NS_PER_S)
     pair = dataclasses.replace(first, begin_ns=begin_ns, end_ns=begin_ns + NS_PER_S, later_ns=int(later_s * NS_PER_S))
-    return Stretch(pair, row, None, None)
+    return Stretch(pair, row, None)
 
 
 def test_of_a_gap_no_cause_is_made(feed: Feed) -> None:
