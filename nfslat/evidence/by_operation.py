@@ -8,12 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nfslat.evidence import bcc, nfsstat
+from nfslat.evidence import bcc, client_tools
 from nfslat.evidence.calls import of_calls, of_waits
 from nfslat.evidence.known import Known
 from nfslat.evidence.nfsd_status import Status, joined
-from nfslat.evidence.oracle_files import DataFiles
-from nfslat.evidence.oracle_trace import Trace10046
+from nfslat.evidence.oracle_trace import DataFiles, Trace10046
 from nfslat.evidence.records import Evidence
 from nfslat.evidence.strace import Strace
 from nfslat.evidence.sunrpc_trace import SunrpcTrace
@@ -21,7 +20,7 @@ from nfslat.evidence.traced import traced
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
 
-_KINDS = (SunrpcTrace, Strace, Status, Trace10046, DataFiles, bcc.Traced, nfsstat.Nfsstat)
+_KINDS = (SunrpcTrace, Strace, Status, Trace10046, DataFiles, bcc.SlowCalls, client_tools.Nfsstat)
 
 
 def is_joined(found: Evidence) -> bool:
@@ -64,19 +63,19 @@ def join(known: Known, files: Sequence[Evidence], c: Analysis) -> tuple[Known, l
             calls = of_waits(name, record.places, paths, c)
             known = dataclasses.replace(known, calls=(*known.calls, *calls.means))
             notes += calls.notes
-        elif isinstance(record, bcc.Traced | nfsstat.Nfsstat):
+        elif isinstance(record, bcc.SlowCalls | client_tools.Nfsstat):
             remarks, of_no_use = _beside(record, c)
             notes += [f"{name}: {each}" for each in remarks]
             unused += [f"{name}: {each}" for each in of_no_use]
     return known, unused, notes
 
 
-def _beside(record: bcc.Traced | nfsstat.Nfsstat, c: Analysis) -> tuple[list[str], list[str]]:
+def _beside(record: bcc.SlowCalls | client_tools.Nfsstat, c: Analysis) -> tuple[list[str], list[str]]:
     """What is counted of each operation, beside the captures; and why it is of no use."""
-    if isinstance(record, bcc.Traced):
+    if isinstance(record, bcc.SlowCalls):
         slowest = {op: float(to_ms(c.client_srt_ns[c.rows_of([op])].max())) for op in c.ops_of}
         return bcc.beside(record, slowest)
     total = sum(c.ops_of.values())
     calls = c.client if c.inferred is None or c.inferred.side != "client" else c.server
     resent = int(np.count_nonzero(calls.ops.transmissions[calls.forward] > 1))
-    return nfsstat.beside(record, {op: count / total for op, count in c.ops_of.items()}, resent)
+    return client_tools.beside(record, {op: count / total for op, count in c.ops_of.items()}, resent)

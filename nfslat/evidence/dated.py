@@ -10,9 +10,7 @@ import numpy as np
 from nfslat.evidence.host_samples import Asked, Meanwhile, latencies, meanwhile, whole
 from nfslat.evidence.host_statistics import HostStatistics
 from nfslat.evidence.known import Known
-from nfslat.evidence.oracle_ash import ON_CPU, Ash
-from nfslat.evidence.oracle_waits import Waits
-from nfslat.evidence.records import Database, Evidence, HostLoad, Interval, Latency, Snapshot
+from nfslat.evidence.records import Database, DatabaseReport, Evidence, HostLoad, Interval, Latency, Snapshot
 from nfslat.evidence.sockets import Sockets, of_connections
 from nfslat.evidence.when import Fit
 from nfslat.model.protocol import NULL32
@@ -188,26 +186,29 @@ def _fits(found: Evidence, captured_ns: tuple[int, int] | None, host: Snapshot |
 
 def _of_instance(one: Evidence, host: Snapshot | None) -> Evidence | None:
     """A report of several instances as if it were that of the one on the client; None where it is not known which."""
-    waits = one.record
-    if not isinstance(waits, Waits) or not waits.instances:
+    report = one.record
+    if not isinstance(report, DatabaseReport) or not report.instances:
         return one
-    here = [each for each in waits.instances if host is not None and host.hostname and _same(each.host, host.hostname)]
+    here = [each for each in report.instances if host is not None and host.hostname and _same(each.host, host.hostname)]
     if len(here) != 1:
         return None
-    record = replace(waits, database=here[0], span=here[0].span, host=here[0].host)
-    return replace(one, record=record, span=here[0].span, host=here[0].host)
+    return replace(one, record=replace(report, time=here[0]), span=here[0].span, host=here[0].host)
 
 
 def _database(found: Sequence[tuple[Evidence, Fit]]) -> Database | None:
     """The database time of the first report that has one, with the samples of its interval."""
     for one, fit in found:
-        if not isinstance(one.record, Waits) or one.record.database is None:
+        report = one.record
+        if not isinstance(report, DatabaseReport) or report.time is None:
             continue
-        made = Database(one.record.database, f"{one.record.source} {one.name}", sure=fit is Fit.SURE)
-        for other, _ in found:
-            if isinstance(other.record, Ash) and _within(other, one) and ON_CPU in other.record.events:
-                return replace(made, on_cpu_share=other.record.events[ON_CPU] / 100)
-        return made
+        shares = (
+            other.record.on_cpu_percent / 100
+            for other, _ in found
+            if isinstance(other.record, DatabaseReport)
+            and other.record.on_cpu_percent is not None
+            and _within(other, one)
+        )
+        return Database(report.time, f"{report.source} {one.name}", fit is Fit.SURE, next(shares, None))
     return None
 
 

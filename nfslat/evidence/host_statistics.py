@@ -15,17 +15,14 @@ from datetime import date, datetime, timedelta
 
 from nfslat.errors import InputError
 from nfslat.evidence import sysstat_json
+from nfslat.evidence.kinds import HOST_HEAD, HOST_TOOLS, OSWATCHER, SYSSTAT_JSON
 from nfslat.evidence.records import Evidence
 from nfslat.evidence.when import zone_of
 
 _MOST, _LONGEST = 500_000, 2048
-_HEAD = re.compile(
-    r"(?:Linux|SunOS|AIX) \S{1,80} \(([^()\s]{1,255})\)\s{1,20}(\S{6,10})(?:\s.{0,80}?\((\d{1,5}) CPUs?\))?"
-)
+_HEAD, _OSW, _JSON = (re.compile(mark) for mark in (HOST_HEAD, OSWATCHER, SYSSTAT_JSON))
+_HEADINGS = {tool: re.compile(mark) for tool, mark in HOST_TOOLS.items()}
 _OSW_HOST = re.compile(r"\w{1,20}\s{1,10}OSW\S{0,20}\s{1,10}v\S{1,20}\s{1,20}(\S{1,255})\s*$")
-_OSW = re.compile(
-    r"zzz \*\*\*\s{0,9}\w{3} (\w{3}) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d) (?:([AP]M) )?(?:(\S{1,9}) )?(\d{4})"
-)
 _ISO = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)([+-]\d{4})\s*$")
 _STAMP = re.compile(r"(\d{1,4}[-/.]\d{1,2}[-/.]\d{2,4}) (\d\d:\d\d:\d\d)(?: ([AP]M))?\s*$")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d$")
@@ -52,52 +49,23 @@ class HostStatistics:
     host: str
     cpus: int | None
     samples: tuple[Sample, ...]
-    unreadable: int
 
 
-def belongs(line: str) -> bool:
-    """Whether only these tools print such a line."""
-    text = line[:_LONGEST]
-    found = _OSW.match(text) or _HEAD.match(text) or sysstat_json.belongs(text)
-    return bool(found) or _tool_of(text.split()) is not None
-
-
-def evidence(lines: Iterable[str], _: str) -> Evidence:
-    """Samples, which are judged beside the captures of their time; raises ``InputError`` where there are none."""
-    found = parse(lines)
-    notes = (f"lines that could not be read: {found.unreadable}",) if found.unreadable else ()
-    return Evidence((), notes, found, host=found.host)
-
-
-def parse(lines: Iterable[str]) -> HostStatistics:
-    """Read what one tool printed, or several; raises ``InputError`` where it has no sample."""
+def read(lines: Iterable[str], _: str) -> Evidence:
+    """Samples of one tool or several, to be judged beside the captures of their time; ``InputError`` where none is."""
     reader, rest = _Reader(), iter(lines)
     first = next(rest, "")
     every = itertools.chain((first,), rest)
-    for line in sysstat_json.as_text(every) if sysstat_json.belongs(first) else every:
+    for line in sysstat_json.as_text(every) if _JSON.match(first[:200]) else every:
         reader.take(line[:_LONGEST].rstrip())
     if not reader.samples:
         raise InputError(
             "no sample of iostat -x, vmstat, mpstat or pidstat in it but means since the boot: give an interval, as in "
             "S_TIME_FORMAT=ISO iostat -xt 1 30"
         )
-    return HostStatistics(reader.host, reader.cpus, tuple(_with_steps(reader.samples)), reader.unreadable)
-
-
-def _tool_of(words: list[str]) -> str | None:
-    """Whose heading these are."""
-    if not words or len(words) > 60:
-        return None
-    columns = set(words)
-    if words[0] in ("Device", "Device:") and columns & {"await", "r_await", "svctm"}:
-        return "iostat"
-    if words[-1] == "device" and "asvc_t" in columns:
-        return "iostat"
-    if words[:2] == ["r", "b"] and {"swpd", "si", "so"} <= columns:
-        return "vmstat"
-    if "CPU" in columns and "%idle" in columns:
-        return "mpstat"
-    return "pidstat" if "PID" in columns and words[-1] == "Command" else None
+    notes = (f"lines that could not be read: {reader.unreadable}",) if reader.unreadable else ()
+    record = HostStatistics(reader.host, reader.cpus, tuple(_with_steps(reader.samples)))
+    return Evidence((), notes, record, host=reader.host)
 
 
 class _Reader:
@@ -133,7 +101,7 @@ class _Reader:
         elif found := _STAMP.match(line):
             day = _date(found[1])
             self._stamp(None if day is None else _on(day, found[2], found[3]), None)
-        elif tool := _tool_of(words):
+        elif tool := next((tool for tool, mark in _HEADINGS.items() if mark.match(line)), ""):
             self._begin_table(tool, words)
         elif not words or words[0] in ("Average:", "avg-cpu:"):
             self._columns = []

@@ -19,19 +19,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.errors import InputError
+from nfslat.evidence.kinds import NFSDCTL
 from nfslat.evidence.records import Evidence
 from nfslat.model.protocol import NFS, main_op, op_name
 from nfslat.results import Analysis
 from nfslat.select import op_labels
 
 _LONGEST, _MOST = 4096, 500_000
-_LINE = re.compile(
-    r"\s{0,4}0x([0-9a-f]{8}) 0x([0-9a-f]{8}) (\d{1,10}) (?:(\d{1,10}) NFS(\d{1,3})|NFS(\d{1,3}) (\d{1,10}))"
-    r" (-?\d{1,19})((?: \S{1,60}){0,60})\s*$"
-)
+_LINE = re.compile(NFSDCTL)
 _INSTANT = re.compile(r"(\d{9,11}\.\d{1,9})\s*$")
 _PAIR = re.compile(r"""['"]([\w-]{1,40})['"]: ?(?:(-?\d{1,19})|['"]([\w.:]{1,60})['"]|\[([^\]]{0,600})\])""")
-_BEGIN = re.compile(r"\s*\[?\{?\s*['\"](?:compound-ops|daddr[46]|dport|flags|xid)['\"]:")
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}$")
 _V4 = {op_name(NFS, 4, number): number for number in range(3, 76)}
 _FEW = 4
@@ -60,23 +57,13 @@ class Status:
     """What a file has."""
 
     dumps: tuple[Dump, ...]
-    unreadable: int
 
 
-def belongs(line: str) -> bool:
-    """Whether only such a dump has the line."""
-    text = line[:_LONGEST]
-    return _LINE.match(text) is not None or _BEGIN.match(text) is not None
+def read(lines: Iterable[str], _: str) -> Evidence:
+    """Who holds threads, in dumps in their order; raises ``InputError`` where nobody can be read.
 
-
-def evidence(lines: Iterable[str], _: str) -> Evidence:
-    """Who holds threads; raises ``InputError`` where nobody can be read."""
-    found = parse(lines)
-    return Evidence((), notes(found), found)
-
-
-def parse(lines: Iterable[str]) -> Status:
-    """Dumps in their order. Without instants a call that is listed once more begins the next one."""
+    Without instants a call that is listed once more begins the next dump.
+    """
     dumps: list[tuple[float | None, list[Held]]] = [(None, [])]
     seen: set[tuple[int, str, int | None]] = set()
     unreadable = count = 0
@@ -113,7 +100,7 @@ def parse(lines: Iterable[str]) -> Status:
     kept = tuple(Dump(at, tuple(calls)) for at, calls in dumps if at is not None or calls)
     if not any(one.calls for one in kept):
         raise InputError("no call in a thread: give what nfsdctl status prints while there is load")
-    return Status(kept, unreadable)
+    return Evidence((), _notes(kept, unreadable), Status(kept))
 
 
 def _of_line(found: re.Match[str]) -> Held:
@@ -146,10 +133,10 @@ def _port(words: Sequence[str]) -> int | None:
     return int(words[0]) if words and words[0].isascii() and words[0].isdigit() and len(words[0]) < 6 else None
 
 
-def notes(found: Status) -> tuple[str, ...]:
+def _notes(dumps: Sequence[Dump], unreadable: int) -> tuple[str, ...]:
     """How many threads are held, for what, and by whom."""
-    held = [len(one.calls) for one in found.dumps]
-    calls = [call for one in found.dumps for call in one.calls]
+    held = [len(dump.calls) for dump in dumps]
+    calls = [call for dump in dumps for call in dump.calls]
     when = "at that instant" if len(held) == 1 else f"at {len(held):,} instants"
     most = max(held)
     often = sum(one == most for one in held) / len(held)
@@ -160,8 +147,8 @@ def notes(found: Status) -> tuple[str, ...]:
     clients = Counter(call.client for call in calls if call.client)
     if len(clients) > 1:
         said.append(f"threads were held by {_shares(clients)}")
-    if found.unreadable:
-        said.append(f"lines that could not be read: {found.unreadable}")
+    if unreadable:
+        said.append(f"lines that could not be read: {unreadable}")
     return tuple(said)
 
 

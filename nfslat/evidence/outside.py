@@ -164,9 +164,9 @@ def _with_hosts(outside: Outside, server_host: _Host, client_host: _Host) -> Out
             unused.append(f"{server.name}: nothing of an NFS server in it that is of use here")
     if of_server is not None:
         notes += of_server.notes
-        from nfslat.evidence import pools  # noqa: PLC0415
+        from nfslat.evidence.interval import woken_share  # noqa: PLC0415
 
-        known = dataclasses.replace(known, woken_share=pools.woken_share(of_server.pools))
+        known = dataclasses.replace(known, woken_share=woken_share(of_server.pools))
     if client is not None:
         known = dataclasses.replace(known, client_host=client)
         if not client.mounts and not client.settings:

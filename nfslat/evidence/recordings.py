@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from nfslat.evidence import host_statistics, sockets
 from nfslat.evidence.host_statistics import HostStatistics
-from nfslat.evidence.oracle_waits import Waits
-from nfslat.evidence.records import Evidence
+from nfslat.evidence.kinds import KINDS
+from nfslat.evidence.records import DatabaseReport, Evidence
 from nfslat.evidence.sockets import Sockets
 
 _HEAD, _LONGEST = 50, 1 << 14  # lines of a file that tell what it is; characters of each
@@ -13,8 +12,9 @@ _HEAD, _LONGEST = 50, 1 << 14  # lines of a file that tell what it is; character
 
 def is_dated(found: Evidence) -> bool:
     """Is it judged by when and where it was measured?"""
-    has_time = isinstance(found.record, Waits) and (found.record.database is not None or found.record.instances)
-    return found.span is not None or bool(has_time) or isinstance(found.record, (HostStatistics, Sockets))
+    report = found.record
+    has_time = isinstance(report, DatabaseReport) and (report.time is not None or bool(report.instances))
+    return found.span is not None or has_time or isinstance(report, (HostStatistics, Sockets))
 
 
 def is_recording(path: str) -> bool:
@@ -26,4 +26,5 @@ def is_recording(path: str) -> bool:
         return False  # which is said when it is read
     if not head or head[0].startswith("# nfslat snapshot"):
         return False
-    return any(host_statistics.belongs(line) or sockets.belongs(line) for line in head)
+    kinds = [kind for kind in KINDS if kind.name in ("host statistics", "ss")]
+    return any(kind.belongs(line) for line in head for kind in kinds)

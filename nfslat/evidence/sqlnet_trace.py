@@ -39,7 +39,6 @@ _MOST_STATED = 64
 _LARGEST = 1 << 30
 _NEGOTIATED = "nsconneg"
 _SENDS, _RECEIVES = ("nspsend", "nsbasic_bsd"), ("nsprecv", "nsbasic_brc")
-_MARKS = frozenset((*_SENDS, *_RECEIVES, "nsopen", "nscon", _NEGOTIATED, "nscall", "nttfpwr", "nttfprd"))
 
 
 @dataclass(frozen=True)
@@ -73,12 +72,6 @@ class SqlnetTrace:
     turns: int  # something received after something sent
     seconds: float | None  # between the first and the last time in it
     unreadable: int  # lines with a size that makes no sense
-
-
-def belongs(line: str) -> bool:
-    """Whether only a SQL*Net trace has such a line."""
-    found = _LINE.search(line[:_BEGIN])
-    return found is not None and found[1] in _MARKS
 
 
 def parse(lines: Iterable[str]) -> SqlnetTrace:

@@ -109,23 +109,14 @@ def _thread(threads: dict[str, _Thread], line: str, end: int) -> _Thread | None:
     return threads.setdefault(number[1], _Thread())
 
 
-def belongs(line: str) -> bool:
-    """Whether only a trace of the kernel has such a line."""
-    if line.startswith("# tracer:"):
-        return True
-    return any(mark in line for mark in (": rpc_", ":rpc_", ": svc_", ":svc_", ": xprt_", ":xprt_")) and (
-        re.search(r"\d: {1,4}(?:sunrpc:)?(?:rpc|svc|xprt)_\w{1,40}:", line) is not None
-    )
-
-
-def evidence(lines: Iterable[str], name: str) -> Evidence:
-    """What the file `name` says; raises ``InputError`` where it holds nothing."""
+def read(lines: Iterable[str], name: str) -> Evidence:
+    """A row an RPC, and means by operation; raises ``InputError`` where it has neither of the events with latencies."""
     trace = parse(lines)
-    return Evidence(latencies(trace, name), notes(trace), trace)
+    return Evidence(_latencies(trace, name), _notes(trace), trace)
 
 
 def parse(lines: Iterable[str]) -> SunrpcTrace:
-    """Read a trace; raises ``InputError`` where it holds neither of the two events with latencies."""
+    """The RPCs; raises ``InputError`` likewise."""
     columns = {name: array("q") for name in SunrpcTrace.columns()}
     names: dict[str, int] = {}
     slots: dict[int, int] = {}
@@ -186,7 +177,7 @@ def parse(lines: Iterable[str]) -> SunrpcTrace:
     )
 
 
-def latencies(trace: SunrpcTrace, name: str) -> tuple[Latency, ...]:
+def _latencies(trace: SunrpcTrace, name: str) -> tuple[Latency, ...]:
     """Means by operation, those with most RPCs first; RPCs of other programs than NFS are left out."""
     found: list[Latency] = []
     for side, layers in ((CLIENT, ("client", "slot wait", "client wire")), (SERVER, ("server thread",))):
@@ -199,7 +190,7 @@ def latencies(trace: SunrpcTrace, name: str) -> tuple[Latency, ...]:
     return tuple(found)
 
 
-def notes(trace: SunrpcTrace) -> tuple[str, ...]:
+def _notes(trace: SunrpcTrace) -> tuple[str, ...]:
     """What a reader of the figures has to know."""
     said = []
     if (trace.t_ns < 0).any():

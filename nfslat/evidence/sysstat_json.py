@@ -14,15 +14,9 @@ from typing import Any
 from nfslat.errors import InputError
 
 _MOST_BYTES = 1 << 28
-_START = re.compile(r'\s*\{\s*"sysstat"')
 _STAMP = re.compile(r'\s*"timestamp": "([^"\\]{1,40})",?\s*$')
 _FACT = re.compile(r'\s*"(nodename|sysname|release|date|number-of-cpus)": "?([^"\\,]{1,255})"?,?\s*$')
 _ROW = re.compile(r'\s*(\{"disk_device": .{1,2000}\}),?\s*$')
-
-
-def belongs(line: str) -> bool:
-    """Whether a JSON of sysstat begins with it."""
-    return _START.match(line[:200]) is not None
 
 
 def as_text(lines: Iterable[str]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nfslat.errors import InputError
 from nfslat.evidence.read import read_sqlnet_trace
-from nfslat.evidence.sqlnet_trace import SqlnetTrace, Stated, belongs, notes, parse
+from nfslat.evidence.sqlnet_trace import SqlnetTrace, Stated, notes, parse
 
 # A connect of an 11g client, as it prints it.
 CONNECT = """\
@@ -112,23 +112,6 @@ def test_a_packet_in_two_reads_is_one() -> None:
         "nsprecv: tlen=2048, plen=2048, type=6",
     ]
     assert parse(lines).received.sizes == ((2048, 1),)
-
-
-@pytest.mark.parametrize(
-    ("line", "is_mark"),
-    [
-        (CONNECT[1], True),
-        (QUERY[1], True),
-        ("nspsend: 5 bytes to transport", True),
-        ("[12-FEB-2019 17:25:10:600] nsconneg: sdu=1", True),
-        ("WAIT #3: nam='SQL*Net message to client' ela= 1 tim=1", False),
-        ("nfsd-123 [001] .... 12.3: svc_process: addr=1", False),
-        ("", False),
-    ],
-)
-def test_a_trace_is_known_by_its_functions(line: str, is_mark: bool) -> None:
-    """Not by the name of the file."""
-    assert belongs(line) is is_mark
 
 
 def test_sizes_without_sense_are_counted_and_left_out() -> None:
