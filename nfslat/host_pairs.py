@@ -53,7 +53,7 @@ def host_pairs(server: Ops, client: Ops, matched: Matched) -> HostPairs:
     linked = np.full(len(server.connections), NULL, dtype=np.int64)
     if len(names) == 1:
         counts = np.array([len(matched)])
-        linked[np.unique(server.conn[matched.server])] = 0
+        linked[server.conn[matched.server]] = 0
     else:
         pair = client.spread(own)[matched.client]
         counts = np.bincount(pair, minlength=len(names))

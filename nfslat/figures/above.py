@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from nfslat.findings.facts import KeptAbove
-from nfslat.model.blocks import distinct
 from nfslat.model.causes import Cause, code
 from nfslat.model.protocol import NULL
-from nfslat.model.tables import I64, Bool, Ops
+from nfslat.model.tables import I64, Bool
 from nfslat.model.units import to_ms, utc
 from nfslat.results import Analysis
 from nfslat.wire.above import Stops, Why, kept_above
@@ -86,23 +85,17 @@ def connecting_of(c: Analysis) -> Connecting:
         links = c.matching.links.server, c.matching.links.client
         there = There(server.details.tcp, links, c.clock.ahead_at_end_ns, server.last_ns)
     tcp = client.details.tcp
-    to_server = ways_to_servers(client.ops, tcp, ways_of_calls(client.ops, c.client.forward))
+    to_server = ways_to_servers(client.ops, tcp, client.ops.ways(c.client.forward))
     opened = connecting(tcp, to_server, there, client.last_ns)
     if c.inferred is not None and c.inferred.near == "server":
         return opened._replace(fate=np.where(opened.fate == Fate.UNKNOWN, Fate.IN_SERVER, opened.fate))
     return opened
 
 
-def ways_of_calls(ops: Ops, calls: Bool) -> I64:
-    """Connections (times 2, plus direction) that carry the ops in `calls`."""
-    return distinct(ops.conn[calls] * 2 + ops.direction[calls], 2 * len(ops.connections))
-
-
 def _silent(c: Analysis, calls: Bool) -> list[Stops]:
     """Pauses of the client's TCP, with data to send, that the server's window made, or data that were lost."""
-    ops = c.client.ops
     found = silences(c.client.decoded, c.server.decoded)
-    of_calls = np.isin(found.way, ways_of_calls(ops, calls)) & (found.pauses.begin_ns != NULL)
+    of_calls = np.isin(found.way, c.client.ops.ways(calls)) & (found.pauses.begin_ns != NULL)
     stops = []
     for why, causes in _SILENT.items():
         pauses = found.pauses.take(of_calls & np.isin(found.cause, [code(one) for one in causes]))

@@ -13,7 +13,7 @@ from nfslat.answer import model
 from nfslat.answer.words import missing_ops
 from nfslat.decode.file_gaps import file_gaps
 from nfslat.evidence.known import Known, counts_of, data_bytes, rate_per_s
-from nfslat.figures.above import connecting_of, sent_anew, sessions_open, times_kept_above, ways_of_calls
+from nfslat.figures.above import connecting_of, sent_anew, sessions_open, times_kept_above
 from nfslat.figures.charges import stalls_of
 from nfslat.figures.gains import with_gains
 from nfslat.figures.late_calls import late_calls, late_ns
@@ -58,7 +58,7 @@ from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.inflight.serial import Serial
 from nfslat.model.details import TcpEvent
-from nfslat.model.units import to_ms, utc
+from nfslat.model.units import NS_PER_MS, to_ms, utc
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
 from nfslat.results import Analysis, Side
@@ -203,7 +203,7 @@ def _unheard(c: Analysis) -> float:
     if c.inferred is None or c.inferred.near != "server":
         return 0.0
     d = c.server.decoded
-    return unheard_ns(d.ops, d.details.tcp, ways_of_calls(d.ops, c.server.forward)) / max(d.last_ns - d.first_ns, 1)
+    return unheard_ns(d.ops, d.details.tcp, d.ops.ways(c.server.forward)) / max(d.last_ns - d.first_ns, 1)
 
 
 def _incomplete(c: Analysis) -> int:
@@ -338,7 +338,10 @@ def _jitter(c: Analysis) -> dict[str, Jitter]:
         free[c.charges.rare.row[c.charges.rare.place == place(part)]] = False
         if np.count_nonzero(free) < max(_FEW_FREE, _MOSTLY_FREE * len(free)):
             continue
-        beyond_ms = to_ms((net_ns - c.charges.half_trips_ns)[free])
+        beyond_ns = (net_ns - c.charges.half_trips_ns)[free]
+        if np.count_nonzero(beyond_ns >= _JITTER_MS * NS_PER_MS) * 2 < len(beyond_ns):
+            continue  # sooner than the median, which most captures need not have
+        beyond_ms = to_ms(beyond_ns)
         low, median, high = np.quantile(beyond_ms, [0.1, 0.5, 0.9]).tolist()
         if median >= _JITTER_MS and low >= _NEARLY_EACH * median:
             out[part] = Jitter(low, median, high)
@@ -359,17 +362,17 @@ def _hog_at_server(c: Analysis) -> Hog | None:
     if c.inferred is not None and c.inferred.side == "server":
         return None
     ops, matched = c.server.ops, c.matched.server
-    callers = np.array([ends.source(way)[0] for ends in ops.connections for way in (0, 1)])
-    way = ops.conn.astype(np.int64) * 2 + ops.direction
+    names, callers = np.unique([ends.source(way)[0] for ends in ops.connections for way in (0, 1)], return_inverse=True)
+    way = ops.conn * np.int64(2) + ops.direction
+    if len(np.unique(callers[np.flatnonzero(np.bincount(way))])) < 2:
+        return None
+    caller = callers[way]
     begin_ns, end_ns = int(ops.t1[matched].min()), int(ops.t2[matched].max())
     rows = np.flatnonzero(c.server.forward & (ops.t1 < end_ns) & (ops.t2 > begin_ns))
-    names, of_row = np.unique(callers[way[rows]], return_inverse=True)
-    if len(names) < 2:
-        return None
     spent_ns = np.minimum(ops.t2[rows], end_ns) - np.maximum(ops.t1[rows], begin_ns)
-    shares = np.bincount(of_row, weights=spent_ns) / max(int(spent_ns.sum()), 1)
+    shares = np.bincount(caller[rows], weights=spent_ns) / max(int(spent_ns.sum()), 1)
     most = int(shares.argmax())
-    is_own = set(callers[way[matched]]) == {names[most]}
+    is_own = bool((caller[matched] == most).all())
     return None if is_own or shares[most] < HOG else Hog(str(names[most]), float(shares[most]))
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.model.blocks import filled, tally
+from nfslat.model.blocks import distinct, filled, tally
 from nfslat.model.protocol import NULL
 
 I64 = npt.NDArray[np.int64]
@@ -294,6 +294,10 @@ class Ops(Table):
 
     def _of_kind(self, field: int) -> I64:
         return np.array([kind[field] for kind in self.kinds], dtype=np.int64)[self.kind]
+
+    def ways(self, some: Bool | I64) -> I64:
+        """Connections (times 2, plus direction) that carry the calls of the ops in `some`, in order."""
+        return distinct(self.conn[some] * 2 + self.direction[some], 2 * len(self.connections))
 
     @cached_property
     def classes(self) -> Classes:

@@ -179,7 +179,7 @@ def _sums(columns: OpColumns, key: Grouping[Hashable], what: Collection[str]) ->
     def of_block(at: slice) -> list[Sums]:
         # numpy counts by integers of 64 bits, to which it would turn others once for each column.
         group = np.zeros(at.stop - at.start, dtype=np.int64) if groups is None else groups[at].astype(np.int64)
-        ops = np.bincount(group, minlength=count)
+        ops = np.array([len(group)]) if count == 1 else np.bincount(group, minlength=count)
         nothing = np.zeros(count, dtype=np.int64)
 
         def summed(values: Values) -> Sums:

@@ -174,9 +174,8 @@ def _are_asked_for(side: Side, calls: WaitingCalls, filters: Filters) -> Bool:
 
 def _servers(side: Side) -> Iterable[tuple[str, int]]:
     """Who answers the side's ops."""
-    ops, rows = side.ops, np.flatnonzero(side.forward)
-    ways = np.unique(ops.conn[rows].astype(np.int64) * 2 + ops.direction[rows])
-    return (ops.connections[way >> 1].destination(way & 1) for way in ways.tolist())
+    ways = side.ops.ways(side.forward)
+    return (side.ops.connections[way >> 1].destination(way & 1) for way in ways.tolist())
 
 
 class _There:

@@ -49,7 +49,7 @@ def without_connection(ops: Ops, loose: Loose, tcp: Tcp, mask: Bool) -> tuple[I6
     again = again[mask[loose.op[again]]]
     sent, row, new = loose.first_ns[again], loose.op[again], loose.conn[again].astype(np.int64)
     moved = _moved(ops, loose, again, tcp)
-    ways = np.flatnonzero(np.bincount(ops.conn[mask].astype(np.int64) * 2 + ops.direction[mask]))
+    ways = ops.ways(mask)
     mount_of = {way >> 1: _mount(ops, way) for way in ways.tolist()}
     mounts = {mount_of[conn] for conn in new[moved].tolist() if conn in mount_of}
     made_anew = set(tcp.conn[tcp.reconnect > 0].tolist())
