@@ -69,6 +69,13 @@ def judge(dated: Sequence[Evidence], intervals: Sequence[tuple[str, Interval]], 
     return Judged(sources, _database(kept), loads, unused, notes)
 
 
+def is_dated(evidence: Evidence) -> bool:
+    """Is it judged by when and where it was measured?"""
+    report = evidence.record
+    has_time = isinstance(report, DatabaseReport) and (report.time is not None or bool(report.instances))
+    return evidence.span is not None or has_time or isinstance(report, (HostStatistics, Sockets))
+
+
 def _captured_ns(c: Analysis, side: str) -> tuple[int, int] | None:
     """When, by the clock of that host; where it was inferred, by that of the other one."""
     if c.inferred is not None:

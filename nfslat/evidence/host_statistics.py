@@ -8,13 +8,14 @@ since the boot, and is left out. OSWatcher prints ``zzz ***`` and a date in fron
 from __future__ import annotations
 
 import itertools
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from typing import Any
 
 from nfslat.errors import InputError
-from nfslat.evidence import sysstat_json
 from nfslat.evidence.kinds import HOST_HEAD, HOST_TOOLS, OSWATCHER, SYSSTAT_JSON
 from nfslat.evidence.records import Evidence
 from nfslat.evidence.when import zone_of
@@ -28,6 +29,9 @@ _STAMP = re.compile(r"(\d{1,4}[-/.]\d{1,2}[-/.]\d{2,4}) (\d\d:\d\d:\d\d)(?: ([AP
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d$")
 _MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 _NAMES = {"iostat": "Device", "mpstat": "CPU", "pidstat": "Command"}
+_MOST_JSON = 1 << 28  # characters
+_JSON_STAMP = re.compile(r'"timestamp"\s*:\s*"([^"\\]{1,40})"')
+_JSON_FACT = re.compile(r'"(nodename|sysname|release|date|number-of-cpus)"\s*:\s*"?([^"\\,}\n]{1,255})')
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ def read(lines: Iterable[str], _: str) -> Evidence:
     reader, rest = _Reader(), iter(lines)
     first = next(rest, "")
     every = itertools.chain((first,), rest)
-    for line in sysstat_json.as_text(every) if _JSON.match(first[:200]) else every:
+    for line in _without_json(every) if _JSON.match(first[:200]) else every:
         reader.take(line[:_LONGEST].rstrip())
     if not reader.samples:
         raise InputError(
@@ -108,22 +112,20 @@ class _Reader:
         elif self._columns and len(self.samples) < _MOST:
             self._row(words)
 
-    def _begin_run(self, found: re.Match[str]) -> None:
+    def _begin_run(self, run: re.Match[str]) -> None:
         self._osw, self._reports, self._tool, self._columns = True, 0, "", []
-        month = _MONTHS.index(found[1]) + 1 if found[1] in _MONTHS else 0
-        self._at = _instant(f"{found[8]}-{month:02d}-{int(found[2]):02d}T{found[3]}:{found[4]}:{found[5]}")
-        if self._at is not None and found[6]:
-            self._at = _on(self._at.date(), f"{found[3]}:{found[4]}:{found[5]}", found[6])
-        self._zone = zone_of(found[7] or "")
+        month, day, *clock, half, zone, year = run.groups()
+        number = _MONTHS.index(month) + 1 if month in _MONTHS else 0
+        self._at = _instant(f"{year}-{number:02d}-{int(day):02d}T{':'.join(clock)}")
+        if self._at is not None and half:
+            self._at = _on(self._at.date(), ":".join(clock), half)
+        self._zone = zone_of(zone or "")
         self._date = None if self._at is None else self._at.date()
 
     def _stamp(self, at: datetime | None, zone: int | None) -> None:
-        self._at, self._zone = at, zone
-        self._osw = False
-        if at is not None and self._last.get("iostat", (None, None))[0] != at:
-            before = self._last.get("iostat")
-            step = None if before is None else (at - before[0]).total_seconds()
-            self._last["iostat"] = at, step if step and step > 0 else None
+        self._at, self._zone, self._osw = at, zone, False
+        if at is not None:
+            self._step("iostat", at)
 
     def _begin_table(self, tool: str, words: list[str]) -> None:
         if tool != "vmstat" or self._tool != "vmstat":  # which repeats its heading
@@ -151,35 +153,31 @@ class _Reader:
                 self._osw = False
         elif tool == "iostat":
             cells = words
-            if at is not None and not self._osw:
-                step = self._last["iostat"][1]
         else:
             if words[0] == "#":
                 return
             lead = 2 if len(words) > 1 and words[1] in ("AM", "PM") else 1
             at = self._clock(words)
             cells = [*words[lead : lead + len(columns) - 1], " ".join(words[lead + len(columns) - 1 :])]
-        first = tool in ("iostat", "vmstat") and self._reports <= (2 if tool == "vmstat" else 1)
-        if len(cells) != len(columns):
+        values = {
+            column: value
+            for column, text in zip(columns, cells, strict=False)
+            if (value := _value(text)) is not None and column not in _NAMES.values()
+        }
+        of_boot = tool in ("iostat", "vmstat")
+        if len(cells) != len(columns) or not values or (of_boot and len(values) < len(columns) - 1):
             self.unreadable += 1
             return
         if tool in _NAMES:
             place = columns.index(_NAMES[tool]) if _NAMES[tool] in columns else len(columns) - 1
             name = cells[place][:64]
-        values = {
-            column: value
-            for column, text in zip(columns, cells, strict=True)
-            if (value := _value(text)) is not None and column not in _NAMES.values()
-        }
-        if not values or (tool in ("iostat", "vmstat") and len(values) < len(columns) - 1):
-            self.unreadable += 1
-            return
-        if tool != "iostat" and at is not None and not self._osw:
+        if at is not None and not self._osw:
             step = self._step(tool, at)
-        if self._osw and tool in ("iostat", "vmstat") and at is not None:
-            # A run prints a report a second.
-            at, step = at + timedelta(seconds=self._reports - (2 if tool == "vmstat" else 1)), 1.0
-        if not first:
+        # The first report is since the boot. A run of OSWatcher prints a report a second.
+        number = self._reports - (2 if tool == "vmstat" else 1)
+        if self._osw and of_boot and at is not None:
+            at, step = at + timedelta(seconds=number), 1.0
+        if not of_boot or number > 0:
             self.samples.append(Sample(tool, name, values, at, zone, step))
 
     def _step(self, tool: str, at: datetime) -> float | None:
@@ -219,21 +217,17 @@ def _value(text: str) -> float | None:
 
 def _date(text: str) -> date | None:
     """``2026-11-24``, ``24.11.2026`` and ``11/24/26``; None where day and month may be exchanged."""
-    parts = re.split(r"[-/.]", text)
-    if len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):
+    parts = re.fullmatch(r"(\d{1,4})([-/.])(\d{1,2})[-/.](\d{2,4})", text, re.ASCII)
+    if parts is None:
         return None
-    numbers = [int(part) for part in parts]
-    if len(parts[0]) == 4:
-        year, month, day = numbers
+    one, two, last = int(parts[1]), int(parts[3]), int(parts[4])
+    if len(parts[1]) == 4:
+        year, month, day = one, two, last
+    elif parts[2] != "." and one <= 12 and two <= 12 and one != two:
+        return None
     else:
-        one, two, year = numbers
-        year += 2000 if len(parts[2]) == 2 else 0
-        if "." in text:
-            day, month = one, two
-        elif one > 12 or two > 12 or one == two:
-            month, day = (two, one) if one > 12 else (one, two)
-        else:
-            return None
+        year = last + (2000 if len(parts[4]) == 2 else 0)
+        month, day = (two, one) if parts[2] == "." or one > 12 else (one, two)
     try:
         return date(year, month, day)
     except ValueError:
@@ -252,3 +246,52 @@ def _instant(text: str) -> datetime | None:
         return datetime.fromisoformat(text)
     except ValueError:
         return None
+
+
+def _without_json(lines: Iterable[str]) -> Iterator[str]:
+    """The lines that iostat prints without JSON; raises ``InputError`` where it is too long.
+
+    An output that was cut off (a signal ended iostat) is read as far as it goes. Tested with sysstat 12.6.
+    """
+    kept: list[str] = []
+    size = 0
+    for line in lines:
+        kept.append(line)
+        size += len(line)
+        if size > _MOST_JSON:
+            raise InputError(f"JSON of over {_MOST_JSON >> 20} MB: give shorter recordings")
+    text = "".join(kept)
+    reports: list[tuple[str, list[dict[str, Any]]]] = []
+    rows: list[dict[str, Any]] = []  # of the report that is open
+
+    def see(part: dict[str, Any]) -> None:
+        if "disk_device" in part:
+            rows.append(part)
+        elif "disk" in part:
+            reports.append((str(part.get("timestamp", "")), rows.copy()))
+            rows.clear()
+
+    try:
+        json.loads(text, object_hook=see)
+    except json.JSONDecodeError as error:
+        stamps = _JSON_STAMP.findall(text, 0, error.pos)
+        reports.append((stamps[-1] if stamps else "", rows))
+    except (ValueError, RecursionError):
+        pass
+    facts = dict(reversed(_JSON_FACT.findall(text)))
+    system, release, node, day = (_word(facts.get(key, "-")) for key in ("sysname", "release", "nodename", "date"))
+    yield f"{system} {release} ({node}) \t{day} \t_ \t({facts.get('number-of-cpus', '')} CPU)"
+    for stamp, disks in reports:
+        yield " ".join(stamp[:255].split())
+        before: list[str] = []
+        for disk in disks:
+            cells = {_word(key): _word(value) for key, value in disk.items() if key != "disk_device"}
+            if list(cells) != before:
+                before = list(cells)
+                yield f"Device {' '.join(before)}"
+            yield " ".join([_word(disk["disk_device"]), *cells.values()])
+
+
+def _word(value: Any) -> str:
+    """A text without blanks, so that it stays a cell."""
+    return "_".join(str(value)[:255].split() if isinstance(value, str | int | float) else []) or "-"

@@ -25,8 +25,12 @@ _ENDPOINT = re.compile(r"(\S+)[.:]([0-9]{1,5})")
 _RELEVANT = re.compile(r"sunrpc\.|fs\.nfs|net\.ipv4\.tcp|net\.core\.|net\.inet\.tcp|vfs\.nfs|kern\.ipc\.|vm\.dirty")
 _SYSCTL = re.compile(r"([a-z][\w.*%/:-]*?)(?: = |=|: )(.*)")
 _SECTION = re.compile(r"\[\s*([\w-]+)\s*(\"[^\"]*\")?\s*\]")  # [ MountPoint "/mnt/db" ]
-_SYSTEM = re.compile(r"set\s+(\w+:\w+)\s*=\s*(\S+)")
-_SHELL = re.compile(r"(?:export\s+)?(\w+)=([\"']?)(.*)\2")
+# ``set nfs:nfs3_max_threads = 64`` of Solaris.
+_SYSTEM = r"^set\s+(?P<name>\w+:\w+)\s*=\s*(?P<value>\S+)"
+# ``RPCNFSDCOUNT=8`` (/etc/default, /etc/sysconfig), ``nfs_server_flags="-t -n 16"`` (rc.conf).
+_SHELL = r"^(?:export\s+)?(?P<name>\w+)=([\"']?)(?P<value>[^#]*?)\2\s*(?:#.*)?$"
+# ``sunrpc.tcp_slot_table_entries=128`` on the kernel's command line.
+_BOOT = r"(?<!\S)(?P<name>[^\s=]*\.[^\s=]*)(?:=(?P<value>\S*))?(?!\S)"
 
 Line = tuple[str, str]  # "FILE:LINE", and its text
 Knob = tuple[str, Setting]
@@ -58,14 +62,6 @@ def modprobe(lines: Iterable[Line]) -> Iterator[Knob]:
             yield f"{module}.{name}", Setting(value, source)
 
 
-def boot_parameters(lines: Iterable[Line]) -> Iterator[Knob]:
-    """``sunrpc.tcp_slot_table_entries=128`` on the kernel's command line."""
-    for source, line in lines:
-        for name, _, value in (word.partition("=") for word in line.split()):
-            if "." in name:
-                yield name, Setting(value, source)
-
-
 def nfs_conf(lines: Iterable[Line]) -> Iterator[Knob]:
     """``threads = 64`` below ``[nfsd]`` as ``nfs.conf:nfsd.threads``; of nfsmount.conf with that name in front."""
     section = file = ""
@@ -82,18 +78,13 @@ def nfs_conf(lines: Iterable[Line]) -> Iterator[Knob]:
             yield f"{kind}:{section}.{key.strip().lower()}", Setting(value.split("#")[0].strip(), source)
 
 
-def etc_system(lines: Iterable[Line]) -> Iterator[Knob]:
-    """``set nfs:nfs3_max_threads = 64`` of Solaris as ``nfs:nfs3_max_threads``."""
-    for source, line in lines:
-        if match := _SYSTEM.match(_code(line)):
-            yield match[1], Setting(match[2], source)
-
-
-def shell_variables(lines: Iterable[Line]) -> Iterator[Knob]:
-    """``RPCNFSDCOUNT=8`` (/etc/default, /etc/sysconfig), ``nfs_server_flags="-t -n 16"`` (rc.conf)."""
-    for source, line in lines:
-        if match := _SHELL.fullmatch(_code(line).split("#")[0].strip()):
-            yield match[1], Setting(match[3], source)
+def _found_by(pattern: str) -> Callable[[Iterable[Line]], Iterator[Knob]]:
+    """Knobs by an expression that has their `name` and `value`."""
+    return lambda lines: (
+        (match["name"], Setting(match["value"] or "", source))
+        for source, line in lines
+        for match in re.finditer(pattern, _code(line))
+    )
 
 
 def collect(knobs: Iterable[Knob]) -> tuple[dict[str, Setting], list[str]]:
@@ -247,12 +238,12 @@ HOST_TEXTS = (
     ),
     HostText("nfsmount.conf", None, _configured(nfs_conf)),
     HostText("modprobe.d", re.compile(r"^[ \t]*options[ \t]+\S+[ \t]+\w+=", re.M), _configured(modprobe)),
-    HostText("/etc/system", re.compile(r"^[ \t]*set[ \t]+\w+:\w+[ \t]*=", re.M), _configured(etc_system)),
+    HostText("/etc/system", re.compile(r"^[ \t]*set[ \t]+\w+:\w+[ \t]*=", re.M), _configured(_found_by(_SYSTEM))),
     HostText("sharectl get nfs", re.compile(r"^(?:servers|server_versm(?:in|ax))=", re.M), sharectl),
     HostText("sysctl", re.compile(r"^-?(?:sunrpc|net|fs|vfs|vm|kern|kernel)[./][\w./-]+ ?[=:]", re.M), in_effect),
     HostText("sysctl.d", None, _configured(sysctl)),
-    HostText("shell variables", None, _configured(shell_variables)),
-    HostText("kernel command line", None, _configured(boot_parameters)),
+    HostText("shell variables", None, _configured(_found_by(_SHELL))),
+    HostText("kernel command line", None, _configured(_found_by(_BOOT))),
     HostText("values", None, values),
     HostText("host", None, facts),
     HostText("/proc/mounts", None, mounts),

@@ -74,18 +74,18 @@ def read(lines: Iterable[str], _: str) -> Evidence:
             dumps.append((float(stamp[1]), []))
             seen = set()
             continue
-        if found := _LINE.match(text):
-            calls = [_of_line(found)]
+        calls: list[Held] = []
+        if printed := _LINE.match(text):
+            calls += _held(_fields_of(printed))
         else:
-            calls = []
             for pair in _PAIR.finditer(line):
                 # No field comes twice in a call.
                 if pair[1] in fields:
-                    calls += _of_fields(fields)
+                    calls += _held(fields)
                     fields = {}
                 fields[pair[1]] = next(value for value in (*pair.groups()[1:], "") if value is not None)
             if "}" in line:
-                calls += _of_fields(fields)
+                calls += _held(fields)
                 fields = {}
             unreadable += "0x" in text and not calls
         for call in calls:
@@ -103,34 +103,31 @@ def read(lines: Iterable[str], _: str) -> Evidence:
     return Evidence((), _notes(kept, unreadable), Status(kept))
 
 
-def _of_line(found: re.Match[str]) -> Held:
-    rest = found[9].split()
-    address = rest[0] if rest and _ADDRESS.match(rest[0]) else ""
-    ports = [word for word in rest if word.isascii() and word.isdigit()]
-    ops = [_V4[name] for word in rest if (name := word.removeprefix("OP_")) in _V4]
-    version, procedure = int(found[5] or found[6]), int(found[4] or found[7])
-    return Held(int(found[1], 16), _op(int(found[3]), version, procedure, ops), address, _port(ports[:1]))
+def _fields_of(line: re.Match[str]) -> dict[str, str]:
+    """What nfsdctl prints, by the names that ynl has."""
+    rest = line[9].split()
+    return {
+        "xid": str(int(line[1], 16)),
+        "prog": line[3],
+        "version": line[5] or line[6],
+        "proc": line[4] or line[7],
+        "saddr4": rest[0] if rest and _ADDRESS.match(rest[0]) else "",
+        "sport": next((word for word in rest if word.isascii() and word.isdigit()), ""),
+        "compound-ops": " ".join(str(_V4[name]) for word in rest if (name := word.removeprefix("OP_")) in _V4),
+    }
 
 
-def _of_fields(of: Mapping[str, str]) -> list[Held]:
-    if not of.keys() >= {"xid", "prog", "version", "proc"}:
-        return []
+def _held(of: Mapping[str, str]) -> list[Held]:
     try:
         xid, program, version, procedure = (int(of[key]) for key in ("xid", "prog", "version", "proc"))
-    except ValueError:
+    except (KeyError, ValueError):
         return []
     ops = [int(word) for word in re.findall(r"\d{1,3}", of.get("compound-ops", ""))]
+    port = re.fullmatch(r"\d{1,5}", of.get("sport", ""), re.ASCII)
+    # Of a COMPOUND the operation that it is for.
+    op = op_name(program, version, main_op(ops) if ops else procedure)
     client = of.get("saddr4") or of.get("saddr6") or ""
-    return [Held(xid & 0xFFFFFFFF, _op(program, version, procedure, ops), client, _port([of.get("sport", "")]))]
-
-
-def _op(program: int, version: int, procedure: int, ops: list[int]) -> str:
-    """Of a COMPOUND the operation that it is for."""
-    return op_name(program, version, main_op(ops) if ops else procedure)
-
-
-def _port(words: Sequence[str]) -> int | None:
-    return int(words[0]) if words and words[0].isascii() and words[0].isdigit() and len(words[0]) < 6 else None
+    return [Held(xid & 0xFFFFFFFF, op, client, int(port[0]) if port else None)]
 
 
 def _notes(dumps: Sequence[Dump], unreadable: int) -> tuple[str, ...]:

@@ -16,11 +16,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from nfslat.evidence.calls_join import votes
+from nfslat.evidence.calls import OfCalls, has_client, of_calls, votes
 from nfslat.evidence.oracle_trace import Wait
 from nfslat.evidence.strace import Call
 from nfslat.model.protocol import NULL32
 from nfslat.model.tables import I64, Bool, Ops
+from nfslat.results import Analysis
+from nfslat.select import is_reverse
 
 BLOCKS = (8192, 16384, 4096, 32768, 2048)  # sizes that Oracle knows, the usual one first
 _ALIKE_NS = 1_000_000  # so far the ends of waits may be from those of their ops, where clocks differ
@@ -28,6 +30,17 @@ _EDGE_NS = 100_000  # a reply wakes who waits for it in about that time
 _LEAST, _SURE = 10, 0.4  # waits that tell the shift of a clock, and how many of them have to agree
 _FEW = 16  # ops of the same bytes that a wait may have been for
 _ASKED = 20_000  # waits that are asked for it
+
+
+def of_waits(name: str, waits: Sequence[Wait], files: Mapping[int, str], c: Analysis) -> OfCalls:
+    """The same of the file waits of a 10046 trace; `files` are paths of data files by their numbers."""
+    ops = c.client.ops
+    calls = calls_of(waits, ops, ~ops.spread(is_reverse(ops)), files) if has_client(c) else []
+    if not calls:
+        return OfCalls(
+            (), [f"{name}: none of its waits goes with operations of the captures: no wait is joined with them"]
+        )
+    return of_calls(name, calls, c, source="10046 trace")
 
 
 def calls_of(waits: Sequence[Wait], ops: Ops, kept: Bool, paths: Mapping[int, str]) -> list[Call]:

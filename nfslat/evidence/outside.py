@@ -116,11 +116,12 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
     if not (files.evidence or files.server_snapshots or files.client_snapshots):
         return Outside(given, sessions)
     # Late, here and below: usual runs read no evidence.
-    from nfslat.evidence import by_operation, read, recordings  # noqa: PLC0415
+    from nfslat.evidence import by_operation, read  # noqa: PLC0415
+    from nfslat.evidence.dated import is_dated  # noqa: PLC0415
 
     for path in files.evidence:
         found = read.read(path)
-        if recordings.is_dated(found):
+        if is_dated(found):
             dated.append(found)
             continue
         notes += [f"{found.name}: {note}" for note in found.notes]
@@ -128,7 +129,7 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
         sources += _by_mount(found.latencies) if by_operation.has_means(found) else []
     taken: dict[str, list[str]] = {}
     for side, paths in (("server", files.server_snapshots), ("client", files.client_snapshots)):
-        recorded = [path for path in paths if recordings.is_recording(path)]
+        recorded = [path for path in paths if read.is_recording(path)]
         taken[side] = [path for path in paths if path not in recorded]
         dated += [dataclasses.replace(read.read(path), side=side) for path in recorded]
     server, of_server = _host("--server-snapshot", taken["server"])

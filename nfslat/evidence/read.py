@@ -27,6 +27,7 @@ T = TypeVar("T")
 _GZIP = b"\x1f\x8b"
 _HEAD_BYTES = 4096
 _LONGEST = 1 << 20  # characters of a line; what is behind them is not looked at
+_HEAD_LINES = 50  # that tell what a tool of a host printed from a snapshot
 _FEW_LINES = 200  # that tell folded stacks and HTML
 _KNOWN = f"an {', '.join(kind.words for kind in KINDS[:-1])} or {KINDS[-1].words}"
 
@@ -40,6 +41,21 @@ def read(path: str) -> Evidence:
 def read_sqlnet_trace(path: str) -> SqlnetTrace:
     """Read a SQL*Net trace; raises ``InputError`` likewise."""
     return _checked(path, "a SQL*Net trace", lambda: sqlnet_trace.parse(_Lines(path, "a SQL*Net trace")))
+
+
+def is_recording(path: str) -> bool:
+    """Is it what a tool of a host printed over some time, and no snapshot?"""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            head = [
+                line for _, line in zip(range(_HEAD_LINES), iter(lambda: file.readline(_LONGEST), ""), strict=False)
+            ]
+    except (OSError, ValueError):
+        return False  # which is said when it is read
+    if not head or head[0].startswith("# nfslat snapshot"):
+        return False
+    kinds = [kind for kind in KINDS if kind.name in ("host statistics", "ss")]
+    return any(kind.belongs(line) for line in head for kind in kinds)
 
 
 def _checked(path: str, wanted: str, work: Callable[[], T]) -> T:

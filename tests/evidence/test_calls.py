@@ -17,7 +17,7 @@ from wire import read, write
 from nfslat.cli import main as cli
 from nfslat.errors import InputError
 from nfslat.evidence import strace
-from nfslat.evidence.calls_join import _named, join
+from nfslat.evidence.calls import _named, join
 from nfslat.evidence.strace import Call, Strace
 from nfslat.model.tables import Ops
 from nfslat.select import is_reverse

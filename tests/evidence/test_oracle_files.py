@@ -19,7 +19,7 @@ from wire import read, write
 from nfslat.cli import main as cli
 from nfslat.errors import InputError
 from nfslat.evidence import oracle_files, oracle_trace
-from nfslat.evidence.calls_join import join
+from nfslat.evidence.calls import join
 from nfslat.evidence.read import read as read_evidence
 from nfslat.evidence.strace import Call
 from nfslat.model.tables import Ops
