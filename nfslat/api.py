@@ -28,24 +28,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypedDict, TypeVar, Unpack
 
 from nfslat import __version__
 from nfslat.answer import model
-from nfslat.decode.capture import MOST_JOINED_OPS, UNBOUNDED, Source
+from nfslat.decode.capture import MOST_JOINED_OPS, UNBOUNDED, Source, captures_of
 from nfslat.decode.engine import ENGINES
 from nfslat.decode.sides import TooManyOpsError
 from nfslat.decompose import SRT_DEFINITIONS
 from nfslat.errors import InputError, NfslatError, UsageError
 from nfslat.evidence.known import Known, parse_known
 from nfslat.evidence.outside import Files, Outside, gather, with_bundled
-from nfslat.figures.objectives import Slo, parse_slo
+from nfslat.figures.objectives import parse_slo
 from nfslat.figures.whatif import Asked, parse_asked
 from nfslat.match.overlap import NothingAnsweredError
 from nfslat.model.segments import Wanted
+from nfslat.model.thresholds import Threshold
 from nfslat.names.text import checked_encoding
 from nfslat.results import Analysis, Correlation, Side
-from nfslat.select import Filters, make_filters
+from nfslat.select import FILTERS, Filters, make_filters
 
 if TYPE_CHECKING:
     from nfslat.decode.sides import Progress
@@ -60,8 +61,9 @@ if TYPE_CHECKING:
     from nfslat.packets.model import Shown, ShownCall
 
 Name = str | os.PathLike[str]
-Ms = float | Mapping[str, float] | None
-_SLOWEST = 20
+Ms = float | Mapping[str, float] | Sequence[str] | None  # texts as the command line has them: "58", "READ=58"
+_MEANS = ("app_ms", "storage_ms", "thread_ms")
+_AS_THEY_ARE = {"engine", "srt", "may_swap", "sessions", "interval_s", "slowest", "name_encoding", "anonymize"}
 
 
 @dataclass(frozen=True)
@@ -75,12 +77,12 @@ class Options:
     known: Known = field(default_factory=Known)
     sessions: int | None = None
     what_if: tuple[Asked, ...] = ()
-    slo: tuple[Slo, ...] = ()
+    slo: tuple[Threshold, ...] = ()
     outside: Outside | None = None  # None: nothing but `known`
     evidence: tuple[str, ...] = ()  # names of its files
     by: tuple[str, ...] = ()
     interval_s: float | None = None
-    slowest: int = _SLOWEST
+    slowest: int = 20
     name_encoding: str | None = None
     anonymize: bool = False
     in_stretches: bool = (
@@ -224,7 +226,6 @@ class Report:
         *,
         full: bool = False,
         sections: Sequence[str] = (),
-        hist: bool = False,
         width: int = 80,
         color: bool = False,
     ) -> str:
@@ -232,7 +233,7 @@ class Report:
         from nfslat.report import text
 
         asked = text.parse_sections(",".join(sections)) if sections else ()
-        return text.render(self.summary, full=full, sections=asked, hist=hist, width=width, color=color)
+        return text.render(self.summary, full=full, sections=asked, width=width, color=color)
 
     def markdown(self) -> str:
         """The report for a ticket."""
@@ -429,128 +430,75 @@ def _both(found: Pair | Side) -> Pair:
     return found
 
 
-def correlate(
-    server: Name,
-    client: Name,
-    *,
-    engine: str | None = None,
-    srt: str = "nfslat",
-    may_swap: bool = True,
-    op: Sequence[str] = (),
-    client_addr: Sequence[str] = (),
-    server_addr: Sequence[str] = (),
-    port: Sequence[int] = (),
-    start: str | float | None = None,
-    end: str | float | None = None,
-    all_programs: bool = False,
-    app_ms: Ms = None,
-    storage_ms: Ms = None,
-    thread_ms: Ms = None,
-    threads: int | None = None,
-    sessions: int | None = None,
-    what_if: Sequence[str] = (),
-    slo: Sequence[str] = (),
-    evidence: Sequence[Name] = (),
-    server_snapshot: Sequence[Name] = (),
-    client_snapshot: Sequence[Name] = (),
-    by: Sequence[str] = (),
-    interval_s: float | None = None,
-    slowest: int = _SLOWEST,
-    name_encoding: str | None = None,
-    anonymize: bool = False,
-) -> Report:
+class Request(TypedDict, total=False):
+    """What `correlate` and `inspect` may be asked for: the options of the command line (docs/options.md), lists where
+    they may be repeated. Moments are seconds after the client capture's first packet or ISO 8601, latencies ms: one for
+    all, or by operation."""
+
+    engine: str | None
+    srt: str
+    may_swap: bool  # of two captures
+    op: Sequence[str]
+    client_addr: Sequence[str]
+    server_addr: Sequence[str]
+    port: Sequence[int]
+    start: str | float | None
+    end: str | float | None
+    all_programs: bool
+    app_ms: Ms
+    storage_ms: Ms
+    thread_ms: Ms
+    threads: int | None
+    sessions: int | None
+    what_if: Sequence[str]
+    slo: Sequence[str]
+    evidence: Sequence[Name]
+    server_snapshot: Sequence[Name]
+    client_snapshot: Sequence[Name]
+    by: Sequence[str]
+    interval_s: float | None
+    slowest: int
+    name_encoding: str | None
+    anonymize: bool
+
+
+def correlate(server: Name, client: Name, **asked: Unpack[Request]) -> Report:
     """Two captures of the same traffic, one taken at the server and one at the client.
 
     `server` and `client` are files, globs, lists with commas, or ``-``; each may be a file that `write_ops_parquet`
-    made. The other parameters are the options of the command line (docs/options.md), in which `op` is ``["READ"]``,
-    moments are seconds after the client capture's first packet or ISO 8601, and latencies are ms, one for all or by
-    operation.
-    Raises ``UsageError`` and ``InputError``.
+    made. Raises ``UsageError`` and ``InputError``.
     """
-    options = _with_files(
-        Options(
-            engine=engine,
-            srt=srt,
-            may_swap=may_swap,
-            filters=make_filters(op, client_addr, server_addr, port, start, end, all_programs=all_programs),
-            known=_known_of(app_ms, storage_ms, thread_ms, threads),
-            sessions=sessions,
-            what_if=tuple(map(parse_asked, what_if)),
-            slo=tuple(map(parse_slo, slo)),
-            by=tuple(by),
-            interval_s=interval_s,
-            slowest=slowest,
-            name_encoding=name_encoding,
-            anonymize=anonymize,
-        ),
-        (evidence, server_snapshot, client_snapshot),
-    )
-    return run([os.fspath(server), os.fspath(client)], options)
+    return run([os.fspath(server), os.fspath(client)], options(**asked))
 
 
-def inspect(
-    capture: Name,
-    *,
-    engine: str | None = None,
-    srt: str = "nfslat",
-    op: Sequence[str] = (),
-    client_addr: Sequence[str] = (),
-    server_addr: Sequence[str] = (),
-    port: Sequence[int] = (),
-    start: str | float | None = None,
-    end: str | float | None = None,
-    all_programs: bool = False,
-    app_ms: Ms = None,
-    storage_ms: Ms = None,
-    thread_ms: Ms = None,
-    threads: int | None = None,
-    sessions: int | None = None,
-    what_if: Sequence[str] = (),
-    slo: Sequence[str] = (),
-    evidence: Sequence[Name] = (),
-    server_snapshot: Sequence[Name] = (),
-    client_snapshot: Sequence[Name] = (),
-    by: Sequence[str] = (),
-    interval_s: float | None = None,
-    slowest: int = _SLOWEST,
-    name_encoding: str | None = None,
-    anonymize: bool = False,
-) -> Report:
-    """One capture, taken at either host: what the other one did is inferred from its packets where they bear it.
+def inspect(capture: Name, **asked: Unpack[Request]) -> Report:
+    """One capture, taken at either host: what the other one did is inferred from its packets where they bear it; or a
+    folder with both.
 
-    Parameters and errors as of `correlate`; docs/one_capture.md says what is inferred, and how well.
+    Errors as of `correlate`; docs/one_capture.md says what is inferred, and how well.
     """
-    options = _with_files(
-        Options(
-            engine=engine,
-            srt=srt,
-            filters=make_filters(op, client_addr, server_addr, port, start, end, all_programs=all_programs),
-            known=_known_of(app_ms, storage_ms, thread_ms, threads),
-            sessions=sessions,
-            what_if=tuple(map(parse_asked, what_if)),
-            slo=tuple(map(parse_slo, slo)),
-            by=tuple(by),
-            interval_s=interval_s,
-            slowest=slowest,
-            name_encoding=name_encoding,
-            anonymize=anonymize,
-        ),
-        (evidence, server_snapshot, client_snapshot),
-    )
-    return run([os.fspath(capture)], options)
+    return run([os.fspath(capture)], options(**asked))
 
 
-def _known_of(app_ms: Ms, storage_ms: Ms, thread_ms: Ms, threads: int | None) -> Known:
-    values = {"--app-ms": app_ms, "--storage-ms": storage_ms, "--thread-ms": thread_ms}
-    app, storage, thread = (parse_known(_ms_texts(value), option) for option, value in values.items())
-    return Known(app, storage, thread, threads=threads)
-
-
-def _with_files(options: Options, names: tuple[Sequence[Name], ...]) -> Options:
-    """With what evidence and snapshots of the server and the client say."""
+def options(**asked: Unpack[Request]) -> Options:
+    """What is asked for, understood. Raises ``UsageError`` for what makes no sense."""
+    if unknown := asked.keys() - Request.__annotations__.keys():
+        raise TypeError(f"no such parameter: {', '.join(sorted(unknown))}")
+    given: dict[str, Any] = dict(asked)
+    means: dict[str, Any] = {name: parse_known(_ms_texts(given.get(name)), f"--{name[:-3]}-ms") for name in _MEANS}
+    known = Known(**means, threads=given.get("threads"))
+    names = (given.get(name, ()) for name in ("evidence", "server_snapshot", "client_snapshot"))
     files = Files(*([os.fspath(name) for name in some] for some in names))
-    outside = gather(options.known, options.sessions, files)
-    return dataclasses.replace(options, outside=outside, evidence=tuple(files.evidence))
+    return Options(
+        **{name: given[name] for name in _AS_THEY_ARE & given.keys()},
+        filters=make_filters(**{name: given[name] for name in given.keys() & set(FILTERS)}),
+        known=known,
+        what_if=tuple(map(parse_asked, given.get("what_if", ()))),
+        slo=tuple(map(parse_slo, given.get("slo", ()))),
+        by=tuple(dict.fromkeys(given.get("by", ()))),
+        outside=gather(known, given.get("sessions"), files),
+        evidence=tuple(files.evidence),
+    )
 
 
 class InStretches(Report):
@@ -602,6 +550,7 @@ def run(
 
     if not options.command:
         options = dataclasses.replace(options, command=shlex.join(["nfslat", *captures]))
+    captures = captures_of(captures)
     wanted = _segments(captures)
     with open_workspace(captures, engine=options.engine, quiet=quiet, segments=wanted, files=options.paths) as work:
         if len(captures) > 1:
@@ -815,4 +764,6 @@ def _correlate(work: Workspace, options: Options, most_ops: int = UNBOUNDED) -> 
 def _ms_texts(value: Ms) -> list[str]:
     if value is None:
         return []
-    return [f"{op}={ms!r}" for op, ms in value.items()] if isinstance(value, Mapping) else [repr(float(value))]
+    if isinstance(value, Mapping):
+        return [f"{op}={ms!r}" for op, ms in value.items()]
+    return [repr(float(value))] if isinstance(value, (int, float)) else list(value)

@@ -14,7 +14,6 @@ from nfslat.model.tables import CALL_SHOWN_LAST, I32, I64, REPLY_SHOWN_LAST, Mat
 SRT_DEFINITIONS = {
     "nfslat": "client: first byte of call to last byte of reply; server: last byte of call to first byte of reply",
     "tshark": "from the frame where tshark shows the call to the one where it shows the reply",
-    "first": "from the first frame of the call to the first frame of the reply",
 }
 
 
@@ -90,8 +89,6 @@ def srt_instants(ops: Ops, definition: str, side: str, rows: slice | I32 | I64 =
             np.where(flags & CALL_SHOWN_LAST, ops.t1[rows], ops.t0[rows]),
             np.where(flags & REPLY_SHOWN_LAST, ops.t3[rows], ops.t2[rows]),
         )
-    if definition == "first":
-        return ops.t0[rows], ops.t2[rows]
     return (ops.t1[rows], ops.t2[rows]) if side == "server" else (ops.t0[rows], ops.t3[rows])
 
 

@@ -104,11 +104,11 @@ if TYPE_CHECKING:
     from nfslat.answer.pictures import Alone, Pictures
     from nfslat.answer.pivots import Intervals, Pivot
     from nfslat.evidence.known import Known
-    from nfslat.figures.objectives import Slo
     from nfslat.figures.pair_sides import PairSides, SplitServers
     from nfslat.figures.phases import Span
     from nfslat.figures.whatif import Asked
     from nfslat.findings.stretches import Stretch
+    from nfslat.model.thresholds import Threshold
     from nfslat.names.paths import Paths
 
 _MOST_CLOCKS = 256  # pairs of hosts whose clocks are sought
@@ -411,7 +411,7 @@ def report(
     *,
     evidence: Sequence[str] = (),
     asked: Sequence[Asked] = (),
-    slo: Sequence[Slo] = (),
+    slo: Sequence[Threshold] = (),
     sessions: int | None = None,
     borders: Sequence[int] | None = None,
     brief: bool = False,

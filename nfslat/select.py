@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -14,12 +13,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.errors import InputError, UsageError, nearest
+from nfslat.errors import InputError, UsageError
 from nfslat.match import overlap
 from nfslat.model.blocks import tally
-from nfslat.model.protocol import NFS, is_callback_program, op_name, op_names
+from nfslat.model.protocol import NFS, is_callback_program, op_name
+from nfslat.model.record import Record
 from nfslat.model.tables import I8, I16, I64, Bool, Classes, Kind, Matched, Ops
-from nfslat.model.units import NS_PER_S
+from nfslat.model.thresholds import parse_ops
+from nfslat.model.units import NS_PER_S, parse_duration
 
 REASONS = (
     "selected",
@@ -32,6 +33,8 @@ REASONS = (
     "at or after --end",
 )
 OF_TIME = REASONS[-2:]
+# Parameters of `make_filters`, which are options, too.
+FILTERS = ("op", "client_addr", "server_addr", "port", "start", "end", "all_programs")
 _ABSOLUTE_S = 100_000_000  # a number of seconds this large (1973) is a date, not a distance from the first packet
 
 
@@ -47,8 +50,7 @@ class Moment(NamedTuple):
         return self.ns if self.absolute else first_ns + self.ns
 
 
-@dataclass(frozen=True)
-class Filters:
+class Filters(Record):
     """What the user asked to see; empty means all. Times are those of the call's first byte on the client's clock."""
 
     ops: frozenset[str] = frozenset()
@@ -58,7 +60,7 @@ class Filters:
     start: Moment | None = None
     end: Moment | None = None
     all_programs: bool = False
-    text: dict[str, str] = field(default_factory=dict)  # option -> value as given, for the report
+    text: dict[str, str] = {}  # option -> value as given, for the report
 
     def since(self, first_ns: int) -> Filters:
         """The same where the client's capture begins at `first_ns`."""
@@ -84,14 +86,10 @@ def parse_moment(text: str) -> Moment:
 
     Raises ``UsageError`` for anything else.
     """
-    number = re.fullmatch(r"\+?(\d+(?:\.\d+)?)(ms|s|m|h)?", text)
-    if number:
-        whole, _, fraction = number[1].partition(".")
-        ns = int(whole) * NS_PER_S + int((fraction + "000000000")[:9])
-        if number[2] is None and int(whole) >= _ABSOLUTE_S:
-            return Moment(ns, True, text)
-        factor = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}[number[2]]
-        return Moment(ns if factor == 1.0 else round(ns * factor), False, text)
+    since = parse_duration(text.removeprefix("+"), "s")
+    if since is not None:
+        absolute = since >= _ABSOLUTE_S and text[-1].isdecimal()
+        return Moment(int(since * NS_PER_S), absolute, text)
     try:
         when = datetime.fromisoformat(text)
     except ValueError as problem:
@@ -112,16 +110,6 @@ def parse_addresses(values: list[str], option: str) -> frozenset[str]:
         except ValueError as problem:
             raise UsageError(f"{option} {value}: not an IP address; names are not resolved") from problem
     return frozenset(out)
-
-
-def parse_ops(names: Iterable[str], option: str) -> frozenset[str]:
-    """Names of operations, upper case. Raises ``UsageError`` for a name that no operation has."""
-    out = frozenset(name.strip().upper() for name in names if name.strip())
-    for name in sorted(out - op_names()):
-        near = nearest(name, op_names())
-        hint = f"did you mean {near}?" if near else "operations are named as nfsstat does, READ for example"
-        raise UsageError(f"{option} {name}: no such operation; {hint}")
-    return out
 
 
 def op_labels(kinds: Sequence[Kind]) -> list[str]:
@@ -278,7 +266,7 @@ def client_ends(ops: Ops) -> list[tuple[str, int]]:
 
 def make_filters(
     op: Iterable[str] = (),
-    client: Iterable[str] = (),
+    client_addr: Iterable[str] = (),
     server_addr: Iterable[str] = (),
     port: Iterable[int] = (),
     start: str | float | None = None,
@@ -293,7 +281,7 @@ def make_filters(
     """
     given: dict[str, Any] = {
         "--op": [op] if isinstance(op, str) else list(op),
-        "--client-addr": [client] if isinstance(client, str) else list(client),
+        "--client-addr": [client_addr] if isinstance(client_addr, str) else list(client_addr),
         "--server-addr": [server_addr] if isinstance(server_addr, str) else list(server_addr),
         "--port": list(port),
         "--start": None if start is None else str(start),

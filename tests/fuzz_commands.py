@@ -38,7 +38,7 @@ _OPTIONS = (
     ["--what-if", "threads=64"], ["--what-if", "slots=2,threads=1"], ["--app-ms", "50"], ["--app-ms", "READ=0.001"],
     ["--storage-ms", "5"], ["--thread-ms", "1"], ["--threads", "4"], ["--sessions", "9"], ["--by", "size"],
     ["--by", "file"], ["--by", "slot"], ["--by", "second"], ["--interval", "0.5"], ["--interval", "1000"],
-    ["--srt", "tshark"], ["--srt", "first"], ["--all-programs"], ["--no-swap"], ["--markdown"], ["--hist"],
+    ["--srt", "tshark"], ["--all-programs"], ["--no-swap"], ["--markdown"], ["--sections", "histograms"],
     ["--json", "-"], ["--csv", "{}/a.csv"], ["--missed", "{}/m.csv"], ["--files", "{}/f.csv"],
     ["--perfetto", "{}/p.json"], ["--parquet", "{}/p.parquet"], ["--slowest", "1"], ["--client-addr", "10.0.0.1"],
     ["--port", "2049"],

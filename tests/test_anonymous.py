@@ -72,7 +72,7 @@ def _outputs(report: nfslat.Report, folder: Path) -> dict[str, str]:
     pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
-    out = {"text": report.text(hist=True), "markdown": report.markdown()}
+    out = {"text": report.text(full=True) + report.text(sections=["histograms"]), "markdown": report.markdown()}
     out["pictures"] = json.dumps([chart.spec for chart in charts(report.figures)])
     for name in ("json", "csv", "perfetto", "missed", "files"):
         stream = io.StringIO(newline="")

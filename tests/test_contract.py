@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from nfslat.answer import model, schema
 from nfslat.answer.contract import BothSides, Count, Document, Layer, Must, Share
 from nfslat.errors import InputError
+from nfslat.model.record import Record
 from nfslat.model.tables import Miss, State
 
 ROOT = Path(__file__).parents[1]
@@ -31,8 +32,7 @@ class Colour(enum.StrEnum):
     BLUE = "blue"
 
 
-@dataclasses.dataclass(frozen=True)
-class Part:
+class Part(Record):
     """A part; ``parts`` may be None."""
 
     name: str
@@ -40,7 +40,6 @@ class Part:
     at: tuple[float, float] | None  # None where it is nowhere
 
 
-@dataclasses.dataclass(frozen=True)
 class Small(Document):
     """Everything that a field can be."""
 
@@ -61,7 +60,7 @@ class Small(Document):
     cells: list[tuple[int, int]]
     free: dict[str, Any]
     part: Part | None = None
-    many: list[Part] = dataclasses.field(default_factory=list)
+    many: list[Part] = []
 
 
 _INTEGER = st.integers(-(2**60), 2**60)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import pkgutil
 import re
@@ -13,8 +12,6 @@ from pathlib import Path
 import pytest
 
 from nfslat.cli import main as cli
-from nfslat.cli.arguments import command_parser
-from nfslat.cli.help import report_parser
 from nfslat.decode.tools import MINIMUM
 from nfslat.model.tables import Miss, State
 
@@ -36,8 +33,7 @@ def _options(parser: object) -> set[str]:
 @pytest.mark.parametrize("text", [README, USE], ids=["README.md", "use.md"])
 def test_documents_name_no_option_that_is_not_there(text: str) -> None:
     """Options that README and docs/use.md name are those of nfslat or of its commands."""
-    parsers = [report_parser(cli.COMMANDS)]
-    parsers += [command_parser(name, importlib.import_module(module)) for name, module in cli.COMMANDS.items()]
+    parsers = map(cli.parser_of, (cli.REPORT, *cli.COMMANDS))
     known = set().union(*map(_options, parsers))
     shown = re.findall(r"^    nfslat .*|`[^`\n]+`", re.sub(r"pip install.*", "", text), re.MULTILINE)
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", " ".join(shown))) - known == set()

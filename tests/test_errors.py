@@ -93,21 +93,21 @@ def _reply(xid: int, verifier: bytes = b"") -> bytes:
         ([SERVER, CLIENT, "--app-ms", "5", "--app-ms", "READ=5"], 2, "not both"),
         ([SERVER, CLIENT, "--start", "yesterday"], 2, "not understood"),
         ([SERVER, CLIENT, "--client-addr", "nfsclient"], 2, "not an IP address"),
-        ([SERVER, CLIENT, "--port", "nfs"], 2, "no port"),
-        ([SERVER, CLIENT, "--port", "65536"], 2, "no port"),
+        ([SERVER, CLIENT, "--port", "nfs"], 2, "from 1 to 65,535"),
+        ([SERVER, CLIENT, "--port", "65536"], 2, "from 1 to 65,535"),
         ([SERVER, CLIENT, "--op", "RAED"], 2, "did you mean READ?"),
         ([SERVER, CLIENT, "--app-ms", "RAED=5"], 2, "did you mean READ?"),
         ([SERVER, CLIENT, "--start", "5", "--end", "4"], 2, "not before"),
         ([SERVER, CLIENT, "--json", "-", "--csv", "-"], 2, "both"),
-        (["show", SERVER, CLIENT, "--slowest", "0"], 2, "1 or more"),
+        (["show", SERVER, CLIENT, "--slowest", "0"], 2, "give a whole number from 1"),
         (["show", SERVER, CLIENT, "--xid", "zz"], 2, "no XID"),
         ([SERVER, "--missed", "x.csv"], 2, "needs both captures"),
         ([SERVER, CLIENT, "--ops-parquet", "x"], 2, "give one capture"),
         ([SERVER, "--anonymize", "--ops-parquet", "x"], 2, "names included"),
-        ([SERVER, CLIENT, "--hist", "--markdown"], 2, "--markdown replaces it"),
+        ([SERVER, CLIENT, "--sections", "raw", "--markdown"], 2, "--markdown replaces it"),
         ([SERVER, CLIENT, "--by", "colour"], 2, "not one of"),
         ([SERVER, CLIENT, "--interval", "0"], 2, "give seconds"),
-        ([SERVER, CLIENT, "--slowest", "0"], 2, "1 or more"),
+        ([SERVER, CLIENT, "--slowest", "0"], 2, "give a whole number from 1"),
         ([SERVER, CLIENT, "--name-encoding", "klingon"], 2, "no code page"),
         ([SERVER, CLIENT, "--png", __file__], 2, "directory"),
         ([SERVER, CLIENT, "--html", SAMPLES], 3, "directory"),
@@ -532,7 +532,7 @@ def test_an_error_of_our_own_is_a_line_and_a_file(
     def fails(*_: object, **__: object) -> None:
         raise ValueError("odd \x1b[2J text")
 
-    monkeypatch.setattr("nfslat.cli.report.run", fails)
+    monkeypatch.setattr("nfslat.cli.report.make", fails)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     status, out, err = _run(capsys, SERVER, "evil\x1b]0;name")
     assert (status, out) == (70, "")

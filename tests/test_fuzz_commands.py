@@ -30,11 +30,10 @@ def test_what_fails_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def fails(*_: object, **__: object) -> int:
         raise ZeroDivisionError("odd")
 
-    monkeypatch.setattr("nfslat.cli.report.run", fails)
-    monkeypatch.setattr("nfslat.cli.transport.run", fails)
+    monkeypatch.setattr("nfslat.cli.report.make", fails)
+    monkeypatch.setattr("nfslat.cli.transport.make", fails)
     with pytest.raises(fuzz_commands.Finding, match="ZeroDivisionError: odd"):
         fuzz_commands.run(arguments)
-    monkeypatch.setattr("nfslat.cli.report.run", lambda *_, **__: 9)
-    monkeypatch.setattr("nfslat.cli.transport.run", lambda *_, **__: 9)
+    monkeypatch.setattr("nfslat.cli.outputs.run", lambda *_: 9)
     with pytest.raises(fuzz_commands.Finding, match="status 9"):
         fuzz_commands.run(arguments)

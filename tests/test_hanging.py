@@ -19,7 +19,7 @@ from nfslat.decode.directions import on_one_clock
 from nfslat.decode.engine import choose
 from nfslat.decode.merge import merge
 from nfslat.decode.tools import find_tools
-from nfslat.findings.catalogue import HANGS
+from nfslat.findings.hanging import SHUT, UNACKNOWLEDGED
 from nfslat.model.decoded import Decoded, Directions
 from nfslat.results import Side
 from nfslat.select import Filters
@@ -55,7 +55,7 @@ def _one(path: Path, *flows: wire.Tcp, side: str = "client", options: Iterable[s
 
 
 def _codes(report: dict[str, Any]) -> list[tuple[str, str, str]]:
-    found = [one for one in report["findings"] if one["code"] in HANGS[:2]]
+    found = [one for one in report["findings"] if one["code"] in (SHUT, UNACKNOWLEDGED)]
     return [(one["code"], one["layer"], one["confidence"]) for one in found]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import re
 import shutil
@@ -10,18 +9,16 @@ import subprocess
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import cast
 
 import pytest
+from commands import BY
 
 from nfslat.cli import main as cli
-from nfslat.cli import report as report_command
-from nfslat.cli.arguments import Command, command_parser
-from nfslat.cli.help import SHELLS, report_parser
+from nfslat.cli.help import SHELLS
 
 ROOT = Path(__file__).parents[1]
 SHELL = ROOT / "nfslat" / "cli" / "shell"
-_OPTIONS = sorted(name for name in report_parser(cli.COMMANDS).options() if name.startswith("--"))
+_OPTIONS = sorted(name for name in cli.parser_of(cli.REPORT).options() if name.startswith("--"))
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +57,7 @@ def test_help_all_has_a_sentence_for_each_option(capsys: pytest.CaptureFixture[s
     """--help-all names each option, and each has a help text."""
     text = _printed(capsys, "--help-all")
     assert {option for option in _OPTIONS if option not in text} == set()
-    assert all(action.help for action in report_parser(cli.COMMANDS)._actions)
+    assert all(action.help for action in cli.parser_of(cli.REPORT)._actions)
 
 
 def test_what_is_generated_is_up_to_date(generator: ModuleType) -> None:
@@ -118,7 +115,7 @@ _OFFERS = {
         ("", {"show", "server.pcap"}),
         ("show --xi", {"--xid"}),
         ("show ser", {"server.pcap"}),
-        ("--by ", set(report_command.BY)),
+        ("--by ", set(BY)),
         ("--by size ser", {"server.pcap"}),
         ("--html ser", {"server.pcap"}),
         ("server.pcap server.pcap --perf", {"--perfetto"}),
@@ -138,8 +135,7 @@ def test_a_shell_completes(tmp_path: Path, shell: str, line: str, some: set[str]
 @pytest.mark.parametrize("command", ["", *cli.COMMANDS])
 def test_fish_knows_each_option_of_each_command(command: str) -> None:
     """All of those that help shows, and no others."""
-    parser = command_parser(command, cast(Command, importlib.import_module(cli.COMMANDS[command]))) if command else None
-    wanted = {name for name in (parser or report_parser(cli.COMMANDS)).options() if name.startswith("--")}
+    wanted = {name for name in cli.parser_of(command or cli.REPORT).options() if name.startswith("--")}
     script = f"source {SHELL / 'nfslat.fish'}; complete -C 'nfslat {command} --'"
     found = subprocess.run(["fish", "-N", "-c", script], capture_output=True, text=True, check=True)
     assert {line.split("\t")[0] for line in found.stdout.splitlines()} == wanted

@@ -20,8 +20,7 @@ import pytest
 import nfslat
 from nfslat import api
 from nfslat.cli import main as cli
-from nfslat.cli import report as report_command
-from nfslat.cli.help import report_parser
+from nfslat.cli.options import options
 from nfslat.cli.outputs import name_files
 from nfslat.errors import UsageError
 from nfslat.report import notebook
@@ -30,10 +29,9 @@ ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "samples" / "server-threads"
 PAIR = (SAMPLE / "server.pcap.gz", SAMPLE / "client.pcap.gz")
 
-# Options under another name, and those that are methods, of the shell, or about the screen.
-_RENAMED = {"interval": "interval_s", "window": "window_s", "no_swap": "may_swap", "client": "client_addr"}
+# Options that are methods, and those about the screen.
 _METHODS = {"markdown", "html", "png", "json", "csv", "parquet", "ops_parquet", "perfetto", "missed", "files"}
-_SCREEN = {"full", "sections", "fail_on", "hist", "quiet", "help", "help_all", "completion", "version", "overwrite"}
+_SCREEN = {"full", "sections", "fail_on", "quiet", "overwrite"}
 
 
 @pytest.fixture(scope="module")
@@ -63,23 +61,20 @@ def test_the_library_gives_what_the_command_line_gives(
 
 def test_every_option_is_a_parameter() -> None:
     """What the command line can be asked for, the library can: as a parameter of `correlate`, or as a method."""
-    options = {
-        name.removeprefix("--").replace("-", "_")
-        for action in report_parser(cli.COMMANDS)._actions
-        for name in action.option_strings[-1:]
-    }
-    parameters = set(inspect.signature(api.correlate).parameters)
-    assert {_RENAMED.get(name, name) for name in options - _METHODS - _SCREEN} == parameters - {"server", "client"}
+    of_report = {one.name for one in options() if "nfslat" in one.commands and one.names[-1].startswith("-")}
+    assert of_report - _METHODS - _SCREEN == set(api.Request.__annotations__)
     methods = {name.removeprefix("write_") for name in dir(nfslat.Report)}
     assert methods >= _METHODS
+    with pytest.raises(TypeError, match="no such parameter: hist"):
+        nfslat.correlate(*PAIR, hist=True)  # type: ignore[call-arg]
 
 
 def test_methods_take_what_the_commands_take() -> None:
     """With the options that the command has for it: text, single operations, and their packets."""
     parameters = set(inspect.signature(nfslat.Report.text).parameters)
-    assert {"full", "sections", "hist", "width", "color"} <= parameters
-    for name, options in (("show", {"xid", "slowest"}), ("shown", {"xid", "slowest"}), ("write_extract", {"context"})):
-        assert options <= set(inspect.signature(getattr(nfslat.Report, name)).parameters), name
+    assert {"full", "sections", "width", "color"} <= parameters
+    for name, words in (("show", {"xid", "slowest"}), ("shown", {"xid", "slowest"}), ("write_extract", {"context"})):
+        assert words <= set(inspect.signature(getattr(nfslat.Report, name)).parameters), name
 
 
 def test_tables_need_what_the_other_host_did(tmp_path: Path) -> None:
@@ -114,13 +109,6 @@ def test_one_capture_has_all_that_two_have() -> None:
         one.write_missed(io.StringIO())
 
 
-def test_the_names_of_by_are_those_of_the_pivots() -> None:
-    """The command line offers each pivot that there is."""
-    from nfslat.figures.pivots import BY
-
-    assert set(report_command.BY) == set(BY)
-
-
 def test_single_operations_are_shown_and_extracted(report: nfslat.Report, capsys: pytest.CaptureFixture[str]) -> None:
     """`show` and `extract` of the library give what the commands give."""
     if shutil.which("tshark") is None:
@@ -143,7 +131,7 @@ def test_names_of_files_are_read_where_something_may_show_them() -> None:
     assert not any(len(side.decoded.details.files) for side in (without.tables.server, without.tables.client))
     with pytest.raises(RuntimeError, match="without what names files"):
         _ = without.paths
-    parser = report_parser(cli.COMMANDS)
+    parser = cli.parser_of(cli.REPORT)
     for more in (["--json", "a.json"], ["--csv", "-"], ["--by", "file"], ["--markdown"], ["--anonymize"]):
         assert name_files(parser.parse_args([*names, *more])), more
     assert not name_files(parser.parse_args([*names, "--full"]))

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import importlib
 from collections import defaultdict
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from nfslat.cli import main as cli
-from nfslat.cli.arguments import Command, command_parser
-from nfslat.cli.help import report_parser
-from nfslat.cli.parser import Parser
 
 SAMPLE = Path(__file__).parents[1] / "samples" / "server-threads"
 SERVER, CLIENT = (str(SAMPLE / f"{side}.pcap.gz") for side in ("server", "client"))
@@ -61,12 +56,12 @@ def _where_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ([*BOTH, "--start", "yesterday"], 2, "give seconds after the first packet (12.5, 2m) or 2026-01-31T12:00:05Z"),
         ([*BOTH, "--start", "5", "--end", "4"], 2, "not before"),
         ([*BOTH, "--start", "99999"], 3, "no op is left by the filters (--start 99999); run without them"),
-        ([*BOTH, "--app-ms", "50ms"], 2, "give milliseconds (58)"),
-        (["stack", "--app-ms", "50ms"], 2, "give milliseconds, for example 58"),
+        ([*BOTH, "--app-ms", "50min"], 2, "give milliseconds (58"),
+        (["stack", "--app-ms", "50min"], 2, "give milliseconds, for example 58"),
         (["stack", "figures.txt"], 2, "nfslat stack takes options only"),
         (["stack", "--client-ms", "1", "--server-ms", "2"], 2, "is more than --client-ms 1, which contains it"),
         ([*BOTH, "--client-addr", "nfsclient"], 2, "not an IP address; names are not resolved"),
-        ([*BOTH, "--interval", "1s"], 2, "give seconds, for example 1 or 0.1"),
+        ([*BOTH, "--interval", "1d"], 2, "give seconds, for example 1 or 0.1, or a time with its unit"),
         ([*BOTH, "--json", "notes.txt"], 2, "name another file, or say --overwrite"),
         ([*BOTH, "--json", "no/folder.json"], 3, "no/folder.json: cannot be written"),
         (["missing.pcap", CLIENT], 3, "missing.pcap: no such file"),
@@ -81,7 +76,8 @@ def _where_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["report.json", CLIENT], 3, "nfslat diff compares two reports"),
         (["ops.csv", CLIENT], 3, "nfslat diff compares two such files"),
         ([*BOTH, "--server-snapshot", "notes.txt"], 3, "is not a snapshot: give what scripts/snapshot.sh prints"),
-        (["--server-snapshot", *BOTH], 2, "a capture, or packed; give what scripts/snapshot.sh printed"),
+        (["--server-snapshot", *BOTH], 3, "give what scripts/snapshot.sh prints"),
+        (["folder"], 3, "holds no capture named server.* or client.*"),
         (["show", *BOTH], 2, "(see nfslat show --help)"),
         (["show", *BOTH, "--xid", "0x1"], 3, "XIDs stand in the file that --csv writes"),
         (["diff", "report.json"], 2, "diff compares two runs, 1 given"),
@@ -103,36 +99,35 @@ def test_a_mistake_is_told_in_a_line(
     assert said in err
 
 
+def test_lists_have_commas_or_are_repeated(tmp_path: Path) -> None:
+    """What takes several values takes them in both ways; a file with a comma in its name is one."""
+    (tmp_path / "a,b.txt").touch()
+    for words in (["--evidence", "old.txt,new.txt"], ["--evidence", "old.txt", "--evidence=new.txt"]):
+        asked = cli.parser_of("nfslat").parse([*BOTH, *words, "--by", "size,file", "--evidence", "a,b.txt"])
+        assert (asked.evidence, asked.by) == (["old.txt", "new.txt", "a,b.txt"], ["size", "file"])
+    for name, more in (("show", []), ("extract", ["--out", "x.pcapng"])):
+        assert cli.parser_of(name).parse([*BOTH, *more, "--xid", "0x10,18", "--xid", "17"]).xid == [16, 18, 17]
+
+
 @pytest.mark.parametrize(
-    "words",
-    [
-        ["--server-snapshot", "snapshot.txt", *BOTH],
-        ["--server-snapshot=snapshot.txt", SERVER, "--client-snapshot", "snapshot.txt", CLIENT],
-        [*BOTH, "--server-snapshot", "snapshot.txt", "-q"],
-    ],
-    ids=["in front", "between", "behind"],
+    ("text", "seconds"), [("2", 2.0), ("0.1", 0.1), ("50ms", 0.05), ("100ms", 0.1), ("1.5m", 90.0), ("1h", 3600.0)]
 )
-def test_snapshots_swallow_no_captures(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
-    """Wherever they stand, what is behind them and is a capture is read as one."""
-    assert cli.main(words) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    assert "threads" in out
+def test_a_time_has_a_unit_or_that_of_its_option(text: str, seconds: float) -> None:
+    """In every option that takes one: seconds, or what the name of the option says."""
+    assert cli.parser_of("nfslat").parse([*BOTH, "--interval", text]).interval_s == seconds
+    assert cli.parser_of("live").parse([*BOTH, "--keep", text, "--interval", text]).keep == seconds
+    unit = text if text[-1].isalpha() else f"{text}s"
+    assert cli.parser_of("stack").parse(["--app-ms", unit]).app_ms == seconds * 1000
+    assert cli.parser_of("stack").parse(["--app-ms", "58"]).app_ms == 58.0
 
 
-def test_several_values_behind_one_name_and_one_by_one_are_the_same() -> None:
-    """Two snapshots, the one behind the other or each with its name."""
-    parser = report_parser(cli.COMMANDS)
-    both = [
-        parser.parse(words).client_snapshot
-        for words in (
-            ["s.pcap", "c.pcap", "--client-snapshot", "old.txt", "new.txt"],
-            ["--client-snapshot", "old.txt", "new.txt", "s.pcap", "c.pcap"],
-            ["--client-snapshot=old.txt", "s.pcap", "--client-snapshot", "new.txt", "c.pcap"],
-            ["--client-snapshot", "old.txt", "--client-snapshot", "new.txt", "--", "s.pcap", "c.pcap"],
-        )
-    ]
-    assert both == [["old.txt", "new.txt"]] * 4
+def test_a_folder_with_both_captures_is_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """`nfslat DIR` says what it says of the two captures in it, as `nfslat diff` takes it."""
+    said = []
+    for words in ([str(SAMPLE)], BOTH):
+        assert cli.main(words) == 0
+        said.append(capsys.readouterr().out.rpartition("\n\n")[0])
+    assert said[0] == said[1]
 
 
 def test_help_is_a_word_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,39 +148,12 @@ def test_help_is_a_word_too(capsys: pytest.CaptureFixture[str]) -> None:
 _ALIKE = ({"MS", "[OP=]MS"}, {"FILE", "DIR"})
 
 
-def _parsers() -> dict[str, Parser]:
-    found = {"nfslat": report_parser(cli.COMMANDS)}
-    for name, module in cli.COMMANDS.items():
-        found[name] = command_parser(name, cast(Command, importlib.import_module(module)))
-    return found
-
-
 def test_an_option_takes_the_same_in_every_command() -> None:
     """A word that two commands know asks for the same kind of value in both."""
     values: dict[str, set[str]] = defaultdict(set)
-    for parser in _parsers().values():
+    for parser in map(cli.parser_of, (cli.REPORT, *cli.COMMANDS)):
         for action in parser._actions:
             if action.help != "==SUPPRESS==":
                 for option in action.option_strings:
-                    values[option].add(str(action.metavar or action.choices or ""))
+                    values[option].add(str(action.metavar or action.choices or "").partition("[,")[0])
     assert {option: kinds for option, kinds in values.items() if len(kinds) > 1 and kinds not in _ALIKE} == {}
-
-
-def test_old_spellings_are_read_and_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    """Scripts with --client ADDR, and capture's --server-address, go on; help knows one name."""
-    parsers = _parsers()
-    filters = parsers["show"].parse([*BOTH, "--slowest", "1", "--client", "10.0.0.2", "--client-addr", "10.0.0.3"])
-    assert filters.client_addr == ["10.0.0.2", "10.0.0.3"]
-    hosts = ["--server", "nfs1", "--client", "db1"]
-    assert parsers["capture"].parse([*hosts, "--server-address", "10.0.0.1"]).server_addr == "10.0.0.1"
-    for words in (["--help"], ["show", "--help"], ["capture", "--help"]):
-        with pytest.raises(SystemExit):
-            cli.main(words)
-        assert not {"-address", "--client ADDR"} & set(capsys.readouterr().out.split())
-
-
-def test_xids_are_repeated_in_show_and_extract_alike() -> None:
-    """--xid adds an operation in both."""
-    for name, more in (("show", []), ("extract", ["--out", "x.pcapng"])):
-        asked = _parsers()[name].parse([*BOTH, *more, "--xid", "0x10", "--xid", "17"])
-        assert asked.xid == [16, 17]

@@ -135,7 +135,7 @@ def test_a_network_that_adds_most_is_named(capsys: pytest.CaptureFixture[str]) -
         (["--json", "-"], "--json needs a figure"),
         (["--client-ms", "x", "--server-ms", "1"], "give milliseconds"),
         (["--client-ms", "2", "--server-ms", "nan"], "give milliseconds"),
-        (["--client-ms", "2", "--server-ms", "1", "--threads", "-1"], "give a number"),
+        (["--client-ms", "2", "--server-ms", "1", "--threads", "-1"], "give a whole number"),
         (["--client-ms", "1", "--server-ms", "2"], "which contains it"),
     ],
 )

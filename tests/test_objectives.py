@@ -13,7 +13,8 @@ import pytest
 
 from nfslat.cli import main as cli
 from nfslat.errors import UsageError
-from nfslat.figures.objectives import Slo, parse_slo
+from nfslat.figures.objectives import parse_slo
+from nfslat.model.thresholds import Threshold
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 THREADS = tuple(str(SAMPLES / "server-threads" / f"{side}.pcap.gz") for side in ("server", "client"))
@@ -22,18 +23,22 @@ THREADS = tuple(str(SAMPLES / "server-threads" / f"{side}.pcap.gz") for side in 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("READ=5ms", Slo("READ=5ms", "READ", "mean", 5.0)),
-        ("read.p99=0.02s", Slo("read.p99=0.02s", "READ", "p99", 20.0)),
-        ("all=10", Slo("all=10", "all", "mean", 10.0)),
-        ("ALL.max=500us", Slo("ALL.max=500us", "all", "max", 0.5)),
+        ("READ=5ms", Threshold("READ=5ms", "READ", limit=5.0)),
+        ("read.p99>0.02s", Threshold("read.p99>0.02s", "READ", figure="p99", limit=20.0)),
+        ("all=10", Threshold("all=10", limit=10.0)),
+        ("p95 > 2m", Threshold("p95 > 2m", figure="p95", limit=120_000.0)),
+        ("ALL.max=500us", Threshold("ALL.max=500us", figure="max", limit=0.5)),
     ],
 )
-def test_what_is_too_slow_is_read(text: str, said: Slo) -> None:
+def test_what_is_too_slow_is_read(text: str, said: Threshold) -> None:
     """An operation or all of them, a figure or the mean, a unit or milliseconds."""
     assert parse_slo(text) == said
 
 
-@pytest.mark.parametrize("text", ["5ms", "READ", "READ=", "READ=0ms", "READ.p98=5", "RAED=5ms", "READ=-1", "READ=5min"])
+@pytest.mark.parametrize(
+    "text",
+    ["5ms", "READ", "READ>", "READ>0ms", "READ.p98>5", "RAED=5ms", "READ=-1", "READ>5min", "server>5ms", "READ<5"],
+)
 def test_what_is_not_understood_is_refused(text: str) -> None:
     """With an example, or with the operation that was meant."""
     with pytest.raises(UsageError, match="--slo"):

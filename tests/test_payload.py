@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
-import io
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import answered
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nfslat.cli import packets as payload_command
 from nfslat.errors import UsageError
 from nfslat.sizes.payload import READ_HEADER, WRITE_HEADER, Fetch, Run, Runs, Sqlnet, Wire, cut, fetching, transfer
 
@@ -23,11 +20,9 @@ DOCS = Path(__file__).parents[1] / "docs" / "packets.md"
 
 def command(arguments: str) -> tuple[str, dict[str, Any]]:
     """(text, JSON) of `nfslat packets ARGUMENTS`."""
-    parser = argparse.ArgumentParser()
-    payload_command.add_arguments(parser)
-    out, json_out = io.StringIO(), io.StringIO()
-    assert payload_command.run(parser.parse_args(arguments.split()), out, json_out, width=80) == 0
-    return out.getvalue(), json.loads(json_out.getvalue())
+    status, text, found = answered("packets", arguments.split())
+    assert status == 0
+    return text, found
 
 
 def sizes(runs: list[dict[str, int]] | Runs) -> list[int]:
@@ -70,7 +65,7 @@ def test_1550_bytes_with_a_1_kb_sdu_are_two_packets_of_1600_together() -> None:
 
 def test_1550_bytes_of_data_and_50_of_headers_cut_at_1000() -> None:
     """The other reading: the message is 1550 + 10 + 40 bytes, and 1 KB of it goes first."""
-    (fetch,) = command("--sdu 1000 --sdu-header 0 --fetch-header 50 --array-size 1 --row 1550")[1]["sqlnet"]["fetches"]
+    (fetch,) = command("--sdu 1000 --headers sdu=0,fetch=50 --array-size 1 --row 1550")[1]["sqlnet"]["fetches"]
     assert sizes(fetch["unit_data"]) == [1000, 600]
 
 
@@ -236,7 +231,7 @@ def test_what_oracle_advises_is_shown_with_its_source() -> None:
         ("--bytes 5 --row 3", "--rsize or --wsize"),
         ("--rows 5 --rsize 8192", "give --row"),
         ("--row 20 --sdu 10", "no room for data"),
-        ("--row 20 --sdu 8 --sdu-header 8", "no room for data"),
+        ("--row 20 --sdu 8 --headers sdu=8", "no room for data"),
     ],
 )
 def test_what_makes_no_sense_is_one_line(arguments: str, says: str) -> None:
@@ -252,11 +247,10 @@ def test_what_makes_no_sense_is_one_line(arguments: str, says: str) -> None:
      "--rtt-ms nan", "--rtt-ms -1", "--rows 0", "--array-size 0", "--sdu 0", "--rsize 0",
      "--row " + ",".join(["1"] * 1001)],
 )  # fmt: skip
-def test_values_that_are_none_are_usage_errors(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """As argparse tells them: one line behind the usage."""
-    with pytest.raises(SystemExit):
+def test_values_that_are_none_are_usage_errors(arguments: str) -> None:
+    """Numbers from 1 on, and times."""
+    with pytest.raises(UsageError, match=r"give a whole number|give milliseconds|at most 1000|needs a value"):
         command(arguments)
-    assert "error: argument" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_no_line_is_wider_than_the_terminal() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from captures import Decoder, needs_captures
+from commands import BY as BY_OF_OPTIONS
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +21,6 @@ from wire_tables import GETATTR, READ, WRITE, decoded, op, ops
 import nfslat
 from nfslat.answer.model import Summary
 from nfslat.answer.pivots import IntervalRow, Pivot, PivotRow
-from nfslat.cli import report as report_command
 from nfslat.clock.theta import find_clock
 from nfslat.decode.capture import Source
 from nfslat.errors import UsageError
@@ -481,7 +481,7 @@ EXAMPLES = re.findall(
 def test_the_names_of_groupings_are_the_same_everywhere() -> None:
     """The command line, the document and the code have one list, and the document an example of each."""
     rows = re.findall(r"^\| `([a-z]+)` \|", DOCUMENT.split("\n## ")[0], re.MULTILINE)
-    assert tuple(rows) == BY == report_command.BY
+    assert tuple(rows) == BY == BY_OF_OPTIONS
     assert {value for _, _, option, value, _ in EXAMPLES if option == "by"} == set(BY)
     assert "interval" in {option for _, _, option, _, _ in EXAMPLES}
 

@@ -171,7 +171,7 @@ def test_identical_input_gives_identical_output(capsys: pytest.CaptureFixture[st
     pair = SAMPLES / "packet-loss"
     texts = []
     for _ in range(2):
-        assert cli.main([str(pair / "server.pcap.gz"), str(pair / "client.pcap.gz"), "--hist"]) == 0
+        assert cli.main([str(pair / "server.pcap.gz"), str(pair / "client.pcap.gz"), "--sections", "histograms"]) == 0
         texts.append(capsys.readouterr().out)
     assert texts[0] == texts[1]
     assert max(map(len, texts[0].splitlines())) <= 80

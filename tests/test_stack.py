@@ -95,7 +95,7 @@ def test_known_latencies_are_read(values: list[str], known: dict[str, float]) ->
         "nan",
         "inf",
         "READ=inf",
-        "5ms",
+        "5min",
         "5,5",
         "READ:5",
         "READ=5=6",

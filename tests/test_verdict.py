@@ -11,13 +11,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nfslat.answer.model import Objective
-from nfslat.findings.catalogue import CODES, row
+from nfslat.findings.catalogue import CODES, VAGUE, row
 from nfslat.findings.client import AboveWire, Slots
 from nfslat.findings.diagnosis import Diagnosis, Evidence, Gain
 from nfslat.findings.hanging import Hanging
 from nfslat.findings.hosts import HostPause
 from nfslat.findings.layers import Layers
-from nfslat.findings.leads import VAGUE
 from nfslat.findings.network import Asymmetry, Between, Delay
 from nfslat.findings.parts import Whole, lead_by_parts
 from nfslat.findings.server import ConnectionCap, Queue, Reconnect, Storage, Unknown, Workers

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
 
+from nfslat.model.record import Record
 
-@dataclass(frozen=True)
-class Advice:
+
+class Advice(Record):
     """One setting to change. Texts are one line each and need no other context; `sources` begin with the fact's id."""
 
     knob: str  # the setting as the system names it, or what to look at

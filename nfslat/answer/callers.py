@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nfslat.answer.contract import Count
+from nfslat.model.record import Record
 
 
-@dataclass(frozen=True)
-class Called:
+class Called(Record):
     """Calls of one procedure from one host to a port of another."""
 
     caller: str  # address

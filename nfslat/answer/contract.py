@@ -1,13 +1,15 @@
-"""What every JSON report has in common: a `Document` is written, read back and described by its dataclass alone.
+"""What every JSON report has in common: a `Document` is written, read back and described by its class alone.
 
 Type hints say what JSON holds, `Must` what they cannot say, comments beside the fields are the descriptions in the
-schema. No library does it: none takes descriptions from comments, and those that read quickest (msgspec) write NaN as
-null, leave keys with defaults out of `required` and import for longer than all of this.
+schema. The classes are msgspec's, which makes hundreds of them in the time that dataclasses take for a few. Its JSON is
+not ours: it writes NaN as null, takes no descriptions from comments, and leaves keys with defaults out of `required`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TextIO, TypeVar, cast
+
+from nfslat.model.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,8 +53,8 @@ BothSidesOrCapture = Annotated[
 ]
 
 
-class Document:
-    """A dataclass that is a whole report; `schema`, its first field, names the contract: ``nfslat.report/2``.
+class Document(Record):
+    """A class that is a whole report; `schema`, its first field, names the contract: ``nfslat.report/2``.
 
     What only some need is imported late: whoever starts nfslat gets here.
     """

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from nfslat.model.record import Record
 
 PARTS = ["call_send", "call_net", "server", "reply_send", "reply_net"]
 NETWORK = "network"  # both ways together, where the clocks do not tell them apart
@@ -13,8 +14,7 @@ NO_CONNECTION, QUEUE, IN_THREAD, UNEXPLAINED = "no connection", "queue", "in thr
 UNSEEN_SHIFT, UNSEEN_TIME_SHARE = 0.10, 1 / 3
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(Record):
     """Of one population of durations, ms. Differences can be negative."""
 
     mean: float  # mean, ms
@@ -24,8 +24,7 @@ class Summary:
     max: float  # longest, ms
 
 
-@dataclass(frozen=True, kw_only=True)
-class GroupFigures:
+class GroupFigures(Record, kw_only=True):
     """What is told of every group of ops, whatever they are grouped by; `GROUP_FIGURES` has the words for each."""
 
     queue_ms: float | None = None  # mean wait for a server thread, of server_ms; None where the packets do not tell

@@ -5,16 +5,15 @@ Same conventions as `nfslat.answer.model`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from nfslat.answer.contract import BothSides, Count, Must, Positive, Share
+from nfslat.model.record import Record
 
 Held = Annotated[str, Must(enum=["nothing", "slots", "likely slots", "workers", "slots or workers", "cannot tell"])]
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(Record):
     """Time with so many ops in flight."""
 
     in_flight: Positive  # ops whose call has been seen and whose reply has not
@@ -22,8 +21,7 @@ class Level:
     ops_per_s: float  # ops answered per second of the time at this level
 
 
-@dataclass(frozen=True)
-class ServerInFlight:
+class ServerInFlight(Record):
     """The threads of a server, as its capture shows them; of all NFS ops there, whatever was selected."""
 
     server: str  # address of the server; of several the one with most ops
@@ -51,8 +49,7 @@ class ServerInFlight:
     limit_probability: Share | None = None
 
 
-@dataclass(frozen=True)
-class ConnectionInFlight:
+class ConnectionInFlight(Record):
     """What a client keeps in flight on one connection."""
 
     client: str  # address and port of the client; of a session with several connections, one of them
@@ -67,8 +64,7 @@ class ConnectionInFlight:
     held: Held  # by what the number in flight is held; slots are never more than likely from packets
 
 
-@dataclass(frozen=True)
-class MountInFlight:
+class MountInFlight(Record):
     """One client address and one server address and port."""
 
     client: str  # address of the client
@@ -86,8 +82,7 @@ class MountInFlight:
     connections: list[ConnectionInFlight]
 
 
-@dataclass(frozen=True)
-class ClientInFlight:
+class ClientInFlight(Record):
     """Ops in flight at the client; the fields from `slots_estimate` on are of the mount with most ops."""
 
     max: Count  # most ops in flight at once
@@ -105,8 +100,7 @@ class ClientInFlight:
     callers_in_line: Positive | None = None
 
 
-@dataclass(frozen=True)
-class SessionInFlight:
+class SessionInFlight(Record):
     """One channel of an NFSv4.1 session; exact, from SEQUENCE and CREATE_SESSION."""
 
     session: str  # session id, hexadecimal
@@ -124,8 +118,7 @@ class SessionInFlight:
     limited: bool  # calls wait for a slot
 
 
-@dataclass(frozen=True)
-class CapInFlight:
+class CapInFlight(Record):
     """A connection with many ops in flight whose window the server closed."""
 
     client: str  # address and port of the client
@@ -140,8 +133,7 @@ class CapInFlight:
     likely: bool  # a limit for each connection is likely
 
 
-@dataclass(frozen=True)
-class InFlight:
+class InFlight(Record):
     """Ops whose call has been seen and whose reply has not."""
 
     server: ServerInFlight

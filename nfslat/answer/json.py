@@ -1,12 +1,13 @@
-"""Dataclasses -> plain dictionaries and lists -> JSON."""
+"""The classes of a report -> plain dictionaries and lists -> JSON."""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any
+
+from msgspec import Struct
 
 # ensure_ascii stays on: a path whose bytes are not UTF-8 could not be written otherwise.
 _ENCODE = json.JSONEncoder(allow_nan=False).encode
@@ -35,12 +36,10 @@ def text(value: Any, indent: str = "\n") -> str:
 
 def plain(value: Any) -> Any:
     """Dictionaries, lists, strings and numbers; keys in the order in which the fields are declared."""
-    kind: object = type(value)
-    if kind in _AS_THEY_ARE:
+    if type(value) in _AS_THEY_ARE:
         return value
-    # dataclasses.asdict keeps tuples, which a JSON Schema does not accept as arrays.
-    if names := _names(kind):
-        return {name: plain(getattr(value, name)) for name in names}
+    if isinstance(value, Struct):
+        return {name: plain(getattr(value, name)) for name in names(type(value))}
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -49,6 +48,7 @@ def plain(value: Any) -> Any:
 
 
 @cache
-def _names(kind: Any) -> tuple[str, ...]:
-    """Of the fields of a dataclass; none of another class."""
-    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
+def names(of: type[Struct]) -> tuple[str, ...]:
+    """Fields as they are declared, those of a base first."""
+    bases = [vars(base).get("__annotations__", {}) for base in reversed(of.__mro__)]
+    return tuple(name for base in bases for name in base if name in of.__struct_fields__)

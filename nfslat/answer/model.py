@@ -6,9 +6,10 @@ milliseconds, counts integers, times ISO 8601 with zone; None is "not known".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+from nfslat.answer.advice import Advice
+from nfslat.answer.callers import Called
 from nfslat.answer.contract import (
     BothSides,
     BothSidesOrCapture,
@@ -39,13 +40,10 @@ from nfslat.answer.inflight import MountInFlight as MountInFlight
 from nfslat.answer.inflight import ServerInFlight as ServerInFlight
 from nfslat.answer.inflight import SessionInFlight as SessionInFlight
 from nfslat.answer.outcomes import Outcomes as Outcomes
+from nfslat.answer.pictures import Alone, Pictures, SlowOp
+from nfslat.answer.pivots import Intervals, Pivot
 from nfslat.model.causes import CHARGES
-
-if TYPE_CHECKING:
-    from nfslat.answer.advice import Advice
-    from nfslat.answer.callers import Called
-    from nfslat.answer.pictures import Alone, Pictures, SlowOp
-    from nfslat.answer.pivots import Intervals, Pivot
+from nfslat.model.record import Record
 
 SCHEMA = "nfslat.report/2"
 # The names of `nfslat.model.tables.State` and `Miss`; a test holds them to those, which would load numpy here.
@@ -54,18 +52,16 @@ MISSES = "OUTSIDE_OVERLAP NOT_CAPTURED_AT_SERVER NOT_CAPTURED_AT_CLIENT CONNECTI
 CAUSES = [*CHARGES, "unexplained"]
 
 
-@dataclass(frozen=True)
-class Tool:
+class Tool(Record):
     """What made the report."""
 
     version: str  # version of nfslat
     engine: str  # what decoded the captures, with its version: "tshark 4.0.17"
     command: str  # the command line
-    srt: Annotated[str, Must(enum=["nfslat", "tshark", "first"])]  # the SRT definition in force (--srt)
+    srt: Annotated[str, Must(enum=["nfslat", "tshark"])]  # the SRT definition in force (--srt)
 
 
-@dataclass(frozen=True)
-class AuditNote:
+class AuditNote(Record):
     """Something about a capture that the reader must know before believing a figure."""
 
     code: str  # name of the note
@@ -74,8 +70,7 @@ class AuditNote:
     count: Count  # how many packets, messages or ops it is about
 
 
-@dataclass(frozen=True)
-class CaptureFile:
+class CaptureFile(Record):
     """One file of a capture."""
 
     path: str  # path of the file
@@ -83,8 +78,7 @@ class CaptureFile:
     first_frame: Positive  # frame number, in the whole capture, of its first packet
 
 
-@dataclass(frozen=True)
-class Unseen:
+class Unseen(Record):
     """Ops that a capture knows of and does not show: by one half of them, or by a gap in the client's XIDs."""
 
     ops: Count  # those
@@ -98,8 +92,7 @@ class Unseen:
     matters: bool  # is that far from the mean of those that it shows, or did the others take much of the time?
 
 
-@dataclass(frozen=True)
-class Capture:
+class Capture(Record):
     """One capture: a file, or an ordered set of rotated files, taken at one point."""
 
     path: str  # what the user named it
@@ -118,12 +111,11 @@ class Capture:
     messages: Annotated[dict[str, Count], Must(propertyNames={"enum": STATES})]
     ops: Count  # calls paired with their replies
     programs: dict[str, Count]  # ops by RPC program; they sum to ops
-    audit: list[AuditNote] = field(default_factory=list)  # notes on the capture
+    audit: list[AuditNote] = []  # notes on the capture
     unseen: Unseen | None = None  # None where it shows all ops that it knows of, or filters leave some out
 
 
-@dataclass(frozen=True)
-class Bucket:
+class Bucket(Record):
     """One bucket of a latency histogram."""
 
     le_us: Count | None  # upper bound, microseconds, inclusive as the label reads; None: no bound; 0: negative times
@@ -131,8 +123,7 @@ class Bucket:
     count: Count  # ops in the bucket
 
 
-@dataclass(frozen=True)
-class RawRow:
+class RawRow(Record):
     """All ops of one kind in one capture, matched or not."""
 
     program: str  # RPC program: NFS, MOUNT, NLM ...
@@ -143,8 +134,7 @@ class RawRow:
     histogram: list[Bucket]  # latency histogram, in order of time
 
 
-@dataclass(frozen=True)
-class Parts:
+class Parts(Record):
     """Means over matched ops, ms. call_net and reply_net are None where the clocks cannot tell them: where nothing is
     known of the clocks, or the figure is no larger than its error."""
 
@@ -163,8 +153,7 @@ class Parts:
     reply_retrans_wait: float | None = None
 
 
-@dataclass(frozen=True)
-class PartSummaries:
+class PartSummaries(Record):
     """Of each part over all matched ops. call_net and reply_net are None where half of the ops are within the error."""
 
     call_send: Summary
@@ -175,7 +164,6 @@ class PartSummaries:
     one_way_error: NotNegative | None  # how far a single call_net or reply_net may be off at most, ms
 
 
-@dataclass(frozen=True)
 class MatchedRow(GroupFigures):
     """Ops of one kind that are in both captures."""
 
@@ -190,8 +178,7 @@ class MatchedRow(GroupFigures):
     parts_ms: Parts
 
 
-@dataclass(frozen=True)
-class Completeness:
+class Completeness(Record):
     """How many of the operations of the time that both captures cover are in both, with their figures."""
 
     share: Share  # of all that are known of
@@ -201,8 +188,7 @@ class Completeness:
     missing: dict[str, Count]
 
 
-@dataclass(frozen=True)
-class MatchedOps:
+class MatchedOps(Record):
     """The comparison of the two captures."""
 
     processed: BothSides[Count]  # ops compared, by side: ops plus untimed plus all that are unmatched
@@ -222,8 +208,7 @@ class MatchedOps:
     tick_ms: NotNegative | None = None
 
 
-@dataclass(frozen=True)
-class ClockStep:
+class ClockStep(Record):
     """A clock was set. Moments are of the client's clock; of one that was set, before it was."""
 
     at: str  # not before this moment
@@ -234,8 +219,7 @@ class ClockStep:
     set_by_ms: float | None  # by how much that one was set, ms
 
 
-@dataclass(frozen=True)
-class Clock:
+class Clock(Record):
     """theta, the server's clock minus the client's. Values are None where no theta explains the ops."""
 
     fits: bool  # is there a theta that explains the ops?
@@ -258,8 +242,7 @@ class Clock:
         return least > 0 or most < 0
 
 
-@dataclass(frozen=True)
-class TcpAmount:
+class TcpAmount(Record):
     """TCP data of one kind, as one capture shows it."""
 
     packets: Count  # as captured: offload shows many segments as one
@@ -267,8 +250,7 @@ class TcpAmount:
     bytes: Count  # payload
 
 
-@dataclass(frozen=True)
-class Transport:
+class Transport(Record, kw_only=True):
     """One direction of a TCP connection between the two capture points."""
 
     client: str  # address and port of the client, as its capture shows them
@@ -281,13 +263,12 @@ class Transport:
     lost_bytes: Count  # between the capture points
     lost_segments: Count | None  # the same, in segments
     # packets that the network doubled: in the receiver's capture twice, and in the sender's once
-    doubled: Count = field(default=0, kw_only=True)
+    doubled: Count = 0
     ops_hit: Count  # matched ops with a call, or a reply, of which bytes were sent again
     caveats: list[str]  # why these counts may be wrong: sender-drops, receiver-drops, partial, other-numbers ...
 
 
-@dataclass(frozen=True)
-class Hang:
+class Hang(Record):
     """What one end of a TCP connection asked for again and again, and did not get until the capture ended, or what
     `cut` names."""
 
@@ -313,8 +294,7 @@ class Hang:
     acked: bool | None = None
 
 
-@dataclass(frozen=True)
-class Unanswered:
+class Unanswered(Record):
     """Calls of one operation on one connection that still waited for their replies when the capture ended; the oldest
     stands for all where there is one figure."""
 
@@ -340,8 +320,7 @@ class Unanswered:
     answered_others: Count  # of them, those of other clients
 
 
-@dataclass(frozen=True)
-class Charge:
+class Charge(Record):
     """What of one part of the matched ops' time one cause made. The charges of a part, with what is "unexplained" of
     it, sum to the part."""
 
@@ -358,16 +337,14 @@ class Charge:
     slowest_share: float | None  # of the mean client SRT of the slowest 1 %
 
 
-@dataclass(frozen=True)
-class MeanAndP99:
+class MeanAndP99(Record):
     """Of one population of durations, ms."""
 
     mean: float  # mean, ms
     p99: float  # 99th percentile, ms
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Record):
     """One replay of the load."""
 
     threads: Positive | None  # server threads; None: no limit
@@ -384,8 +361,7 @@ class Outcome:
     limit: Annotated[str, Must(enum=["threads", "slots", "load"])]  # where an op waits most; load: hardly anywhere
 
 
-@dataclass(frozen=True)
-class WhatIf:
+class WhatIf(Record):
     """The load replayed with other numbers of threads or slots."""
 
     asked: str  # what was asked: threads=64
@@ -404,8 +380,7 @@ class WhatIf:
     warning: str  # what is taken for granted
 
 
-@dataclass(frozen=True)
-class StackRow:
+class StackRow(Record):
     """One row of the latency stack."""
 
     op: str  # all, or the operation that --app-ms or --storage-ms named
@@ -418,8 +393,7 @@ class StackRow:
     source: str  # where the figure comes from
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Record):
     """A cause that was found."""
 
     code: str  # name of the finding
@@ -436,8 +410,7 @@ class Finding:
     gain_by: Annotated[str, Must(enum=["replay", "bound"])] | None = None
 
 
-@dataclass(frozen=True)
-class NextStep:
+class NextStep(Record):
     """One measurement that would decide more."""
 
     command: str  # to be pasted into a shell
@@ -446,8 +419,7 @@ class NextStep:
     causes: list[str]  # codes of the findings that it can prove, or refute
 
 
-@dataclass(frozen=True)
-class Objective:
+class Objective(Record):
     """What the user calls slow: one --slo."""
 
     asked: str  # as it was given: READ.p99=20ms
@@ -459,8 +431,7 @@ class Objective:
     met: bool | None  # None: not known
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Record):
     """Is there a fault, where, and how sure that is."""
 
     # fault: a finding explains enough of the time, or shows a limit at work; no-fault: nothing that was looked for
@@ -484,8 +455,7 @@ class Verdict:
     reasons: list[str]  # why the confidence is what it is
 
 
-@dataclass(frozen=True)
-class Inferred:
+class Inferred(Record):
     """One capture was given, and the other host's times are inferred from its packets (docs/one_capture.md): every
     figure of that host, and of the network, rests on them."""
 
@@ -499,8 +469,7 @@ class Inferred:
     round_trip_ms: NotNegative  # the shortest from host to host
 
 
-@dataclass(frozen=True)
-class Phase:
+class Phase(Record):
     """A stretch of time in which response times kept a level; what is said of it rests on it alone."""
 
     begin: str  # first call, on the client's clock
@@ -518,8 +487,7 @@ class Phase:
     largest_layer: Layer | None  # the layer that adds most to the mean
 
 
-@dataclass(frozen=True)
-class HostPair:
+class HostPair(Record):
     """What passes between a client and a server, where there are several of either in both captures; ops and times of
     all pairs sum to those of the matched ops."""
 
@@ -541,15 +509,13 @@ class HostPair:
     text: str | None  # the verdict
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(Record):
     """What the user asked for, and what that and the defaults left out."""
 
     filters: dict[str, str]  # filter name to value
     excluded: Sides[dict[str, Count]]  # ops left out, by side and reason
 
 
-@dataclass(frozen=True)
 class Report(Document):
     """What nfslat --json writes. Durations are milliseconds (floats), counts integers, times ISO 8601 with zone, None
     is not known."""
@@ -565,7 +531,7 @@ class Report(Document):
     matched: MatchedOps | None = None  # None where only one capture was given
     clock: Clock | None = None  # None where there is nothing to compare
     # what is remarkable about the two captures together; empty for one capture
-    audit: list[AuditNote] = field(default_factory=list)
+    audit: list[AuditNote] = []
     # what TCP sent again and lost; None where an engine does not say, and for one capture
     transport: list[Transport] | None = None
     # what hung when the capture, or the connection, ended, the longest first; None where an engine does not say
@@ -577,26 +543,26 @@ class Report(Document):
     inflight: InFlight | None = None  # threads, slots and sessions; None for one capture
     outcomes: Outcomes | None = None  # what the server answered: statuses, requests that were tried again, lost state
     # who calls whom with which procedure, those without an answer first; empty without --all-programs
-    called: dict[str, list[Called]] = field(default_factory=dict)
+    called: dict[str, list[Called]] = {}
     # the load replayed with other numbers of threads or slots, one row a --what-if
-    what_if: list[WhatIf] = field(default_factory=list)
-    evidence: list[str] = field(default_factory=list)  # what hosts, applications and tracers say besides, in words
+    what_if: list[WhatIf] = []
+    evidence: list[str] = []  # what hosts, applications and tracers say besides, in words
     # the latency stack; empty where no outside figure was given and no call is seen to wait for a thread
-    stack: list[StackRow] = field(default_factory=list)
+    stack: list[StackRow] = []
     # causes, largest share first; then what makes the captures a poor witness (layer capture)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = []
     verdict: Verdict | None = None  # None where no op is matched
     # where response times changed for good, the stretches between; empty where they did not. The verdict and the
     # findings are of one of them where it makes most of the time and says something else than the whole
-    phases: list[Phase] = field(default_factory=list)
+    phases: list[Phase] = []
     # client by server, where there are several, most time first; then the verdict and the findings say of whom they are
-    pairs: list[HostPair] = field(default_factory=list)
-    pivots: list[Pivot] = field(default_factory=list)  # matched ops in groups, one table for each --by
+    pairs: list[HostPair] = []
+    pivots: list[Pivot] = []  # matched ops in groups, one table for each --by
     intervals: Intervals | None = None  # matched ops by time; None unless --interval asked for it
     # what pictures are drawn from; None where nothing asked for them, or only one capture was given
     pictures: Pictures | None = None
     # of captures that were read in windows, which have no pictures: slowest first; 20, or `--slowest`
-    slowest: list[SlowOp] = field(default_factory=list)
+    slowest: list[SlowOp] = []
     inferred: Inferred | None = None  # one capture was given, and the other side inferred
     alone: Alone | None = None  # the same of one capture; None where nothing asked for them, or two were given
 

@@ -5,10 +5,10 @@ Same conventions as `nfslat.answer.model`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from nfslat.answer.contract import Count, Must, NotNegative, Positive, Sides, Time
+from nfslat.model.record import Record
 
 SAYS = "done everyday grace delay locked state lost other unknown".split()  # as `nfslat.model.statuses.Says`
 REASONS = "grace delay locked state".split()
@@ -16,8 +16,7 @@ Meaning = Annotated[str, Must(enum=SAYS)]
 Reason = Annotated[str, Must(enum=REASONS)]
 
 
-@dataclass(frozen=True)
-class StatusRow:
+class StatusRow(Record):
     """Ops of one capture with one status. Those of an operation sum to its ops in the raw data."""
 
     program: str  # RPC program: NFS, MOUNT, NLM ...
@@ -32,8 +31,7 @@ class StatusRow:
     count: Positive  # ops
 
 
-@dataclass(frozen=True)
-class TriedAgain:
+class TriedAgain(Record):
     """Requests of one operation that the server put off for one reason most of the time, and that the client sent again
     as new calls. What passes between two tries is in no response time."""
 
@@ -56,8 +54,7 @@ class TriedAgain:
     back_off_of: Count | None  # of so many
 
 
-@dataclass(frozen=True)
-class Recovery:
+class Recovery(Record):
     """A time in which a client made its client ID, session or leases anew, because the server knew them no more."""
 
     at: Time  # when the client learnt it, that capture's clock
@@ -67,8 +64,7 @@ class Recovery:
     waited: Count  # requests that were put off before its end and tried again after it
 
 
-@dataclass(frozen=True)
-class Outcomes:
+class Outcomes(Record):
     """What the server answered. Retries and recoveries are those of the client's capture, or of the only one."""
 
     statuses: Sides[list[StatusRow]]  # the ops of each capture, what went well first

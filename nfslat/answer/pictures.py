@@ -6,16 +6,15 @@ values; null is "nothing there" or "not known".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from nfslat.answer.contract import Count, Must, NotNegative, Positive, Time
 from nfslat.answer.figures import IN_THREAD, NETWORK, NO_CONNECTION, PARTS, QUEUE, UNEXPLAINED
 from nfslat.model.causes import CHARGES
+from nfslat.model.record import Record
 
 
-@dataclass(frozen=True)
-class Classes:
+class Classes(Record):
     """Classes of latency, equally wide on a log scale: class i holds what is at most ``le_ms[i]`` and more than the one
     before. They lie between 1 us and 100 s; those beyond the ones in use are left out. The first one also holds what is
     smaller, zero and negative figures included; the last one what is larger."""
@@ -26,8 +25,7 @@ class Classes:
     le_ms: list[float]
 
 
-@dataclass(frozen=True)
-class Distribution:
+class Distribution(Record):
     """Ops of one kind by latency: counts, one a class from `first` on to the last one with any of the three measures.
 
     Each list sums to `ops`.
@@ -43,8 +41,7 @@ class Distribution:
     network: list[Count]  # by their difference
 
 
-@dataclass(frozen=True)
-class Heat:
+class Heat(Record):
     """Ops by time of their call and by latency: [bin, class, ops], only cells with any; they sum to the matched ops."""
 
     client: list[tuple[Count, Count, Count]]  # by client SRT
@@ -52,8 +49,7 @@ class Heat:
     network: list[tuple[Count, Count, Count]]  # by their difference
 
 
-@dataclass(frozen=True)
-class Flying:
+class Flying(Record):
     """In flight on one side; of all NFS ops there, as in ``inflight``."""
 
     mean: list[float]  # over each bin
@@ -62,8 +58,7 @@ class Flying:
     limit_of: str | None  # what it counts: threads, slots, session slots
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(Record):
     """Data of one direction between the hosts, of all connections with matched ops, by time."""
 
     # 10^6 bytes of payload per second, as the sender's capture shows them; None: not counted
@@ -72,8 +67,7 @@ class Way:
     lost_ms: list[float]  # of the client SRT of the ops whose call is in the bin, what losses made
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(Record):
     """Something that happened, for axes of time to mark. Steps of a clock, phases, hangs and recoveries have places of
     their own in the report."""
 
@@ -86,8 +80,7 @@ class Event:
     cost_ms: NotNegative | None  # of the client SRT of all ops, what a loss made; None of others
 
 
-@dataclass(frozen=True)
-class OverTime:
+class OverTime(Record):
     """Time in `bins` (120 at most) equal bins of a round width, from the first call of a matched op to the last reply.
     An op counts where its call's first byte was sent."""
 
@@ -107,8 +100,7 @@ class OverTime:
     events: list[Event]  # in order of time
 
 
-@dataclass(frozen=True)
-class EnvelopePoint:
+class EnvelopePoint(Record):
     """What the ops of a bin say of theta: at least `least_ms` (their replies), and at most `most_ms` (their calls).
 
     None where the bin has no op. Where clocks drift, both are moved along the estimate to the point's time. The bin in
@@ -122,8 +114,7 @@ class EnvelopePoint:
     bound_ms: tuple[float, float] | None  # between what it lies then
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(Record):
     """A moment of an op's packet timeline."""
 
     at_ms: float  # since the call's first byte left the client; the server's moments are put on the client's clock
@@ -133,8 +124,7 @@ class Moment:
     file: str  # of the capture, as it was given
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(Record):
     """A piece of an op's client SRT: what one cause made of one part, or what is left of the part."""
 
     part: Annotated[str, Must(enum=[*PARTS, NETWORK])]  # network: both ways, where the clocks do not tell them apart
@@ -144,8 +134,7 @@ class Piece:
     ms: float  # negative where the part is
 
 
-@dataclass(frozen=True)
-class SlowOp:
+class SlowOp(Record):
     """One of the ops with the longest client SRT."""
 
     program: str  # RPC program
@@ -176,8 +165,7 @@ class SlowOp:
     wireshark: dict[str, str]
 
 
-@dataclass(frozen=True)
-class SlowCall:
+class SlowCall(Record):
     """One of the ops with the longest SRT of one capture by itself."""
 
     program: str  # RPC program
@@ -192,8 +180,7 @@ class SlowCall:
     wireshark: dict[str, str]
 
 
-@dataclass(frozen=True)
-class Pictures:
+class Pictures(Record):
     """What pictures are drawn from: aggregates of the matched ops, on the client's clock."""
 
     classes: Classes
@@ -203,8 +190,7 @@ class Pictures:
     slowest: list[SlowOp]  # slowest first; 20, or `--slowest`
 
 
-@dataclass(frozen=True)
-class Alone:
+class Alone(Record):
     """What pictures of one capture are drawn from: its selected ops over time, on its own clock, in bins as those of
     OverTime."""
 

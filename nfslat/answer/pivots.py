@@ -5,14 +5,13 @@ Same conventions as `nfslat.answer.model`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from nfslat.answer.contract import Count, Must, NotNegative
 from nfslat.answer.figures import GroupFigures, Summary
+from nfslat.model.record import Record
 
 
-@dataclass(frozen=True)
 class PivotRow(GroupFigures):
     """Matched ops of one group."""
 
@@ -26,8 +25,7 @@ class PivotRow(GroupFigures):
     network_ms: Summary | None  # the difference of the two, op by op; None without ops
 
 
-@dataclass(frozen=True)
-class Pivot:
+class Pivot(Record):
     """`rows` and `others` sum to the matched ops: `others` is all groups beyond the rows that are kept, together."""
 
     # what they are grouped by
@@ -38,7 +36,6 @@ class Pivot:
     others: PivotRow | None
 
 
-@dataclass(frozen=True)
 class IntervalRow(GroupFigures):
     """Matched ops of one operation (or "all") whose calls were sent in one interval, in the manner of nfsiostat.
 
@@ -61,8 +58,7 @@ class IntervalRow(GroupFigures):
     network_ms: float | None  # mean of the differences
 
 
-@dataclass(frozen=True)
-class Intervals:
+class Intervals(Record):
     """From the first matched call to the last, empty ones too; the rows of each operation sum to its matched ops."""
 
     seconds: Annotated[float, Must(exclusiveMinimum=0)]  # length of an interval

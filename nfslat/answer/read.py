@@ -1,18 +1,16 @@
-"""The JSON of a `contract.Document` -> the dataclass, or one line that says which value is missing or wrong."""
+"""The JSON of a `contract.Document` -> its object, or one line that says which value is missing or wrong."""
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import functools
-import importlib
 import json
-import sys
 import types
 import typing
-from collections import ChainMap
 from collections.abc import Callable
 from typing import Any, NoReturn
+
+from msgspec import NODEFAULT, Struct
 
 from nfslat.errors import InputError
 
@@ -33,15 +31,11 @@ _SCALARS: dict[Any, tuple[str, tuple[type, ...]]] = {
     float: ("a number", (int, float)),  # a whole number stays one, so that it is written as it was read
     type(None): ("null", (type(None),)),
 }
-# Modules here that a usual run does not import, since it makes nothing of what they hold.
-_LATE = ("advice", "callers", "pictures", "pivots")
 
 
 def field_types(cls: type) -> dict[str, Any]:
-    """The hint of each field of a dataclass, with what stands in `Annotated`; of those under ``TYPE_CHECKING``, too."""
-    own = vars(sys.modules[cls.__module__])
-    late = [vars(importlib.import_module(f"nfslat.answer.{name}")) for name in _LATE]
-    return typing.get_type_hints(cls, localns=ChainMap(own, *late), include_extras=True)
+    """The hint of each field of a class, with what stands in `Annotated`."""
+    return typing.get_type_hints(cls, include_extras=True)
 
 
 class _WrongError(Exception):
@@ -112,8 +106,8 @@ def _reader(hint: Any) -> _Read:
         return _fixed(tuple(map(_reader, inner)))
     if origin is dict:
         return functools.partial(_mapping, _reader(inner[1]))
-    if dataclasses.is_dataclass(hint):
-        return _object(typing.cast(type, hint))
+    if isinstance(hint, type) and issubclass(hint, Struct):
+        return _object(hint)
     if hint is Any:
         return lambda value: value
     if origin is typing.Literal:
@@ -191,13 +185,11 @@ def _mapping(each: _Read, value: Any) -> dict[str, Any]:
     return found
 
 
-def _object(cls: type[Any]) -> _Read:
+def _object(cls: type[Struct]) -> _Read:
     hints = field_types(cls)
-    missing = dataclasses.MISSING
-    fields = [
-        (field.name, _reader(hints[field.name]), field.default is missing and field.default_factory is missing)
-        for field in dataclasses.fields(cls)
-    ]
+    names = cls.__struct_fields__
+    defaults = [NODEFAULT] * (len(names) - len(cls.__struct_defaults__)) + list(cls.__struct_defaults__)
+    fields = [(name, _reader(hints[name]), value is NODEFAULT) for name, value in zip(names, defaults, strict=True)]
 
     def read(value: Any) -> Any:
         if not isinstance(value, dict):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import enum
 import inspect
 import io
@@ -16,7 +15,10 @@ import typing
 from collections import Counter
 from typing import Any
 
+from msgspec import Struct
+
 from nfslat.answer.contract import Document
+from nfslat.answer.json import names as names_of
 from nfslat.answer.read import field_types
 
 _KINDS = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
@@ -48,21 +50,21 @@ def schema(document: type[Document]) -> dict[str, Any]:
     }
 
 
-def _classes(hint: Any, found: list[type]) -> list[type]:
-    """Dataclasses that a type names, and all that their fields name."""
+def _classes(hint: Any, found: list[type[Struct]]) -> list[type[Struct]]:
+    """Classes of the report that a type names, and all that their fields name."""
     for inner in typing.get_args(hint):
         _classes(inner, found)
-    if dataclasses.is_dataclass(hint) and hint not in found:
-        found.append(typing.cast(type, hint))
-        for of_field in field_types(typing.cast(type, hint)).values():
+    if isinstance(hint, type) and issubclass(hint, Struct) and hint not in found:
+        found.append(hint)
+        for of_field in field_types(hint).values():
             _classes(of_field, found)
     return found
 
 
-def _object(cls: type, names: dict[type, str]) -> dict[str, Any]:
+def _object(cls: type[Struct], names: dict[type, str]) -> dict[str, Any]:
     hints = field_types(cls)
     meaning, said = _comments(cls)
-    fields = [field.name for field in dataclasses.fields(cls)]
+    fields = list(names_of(cls))
     return {
         "type": "object",
         "description": meaning,
@@ -87,7 +89,7 @@ def _value(hint: Any, names: dict[type, str]) -> dict[str, Any]:
     if origin is list or (origin is tuple and inner[-1] is Ellipsis):
         return {"type": "array", "items": _value(inner[0], names)}
     if origin is tuple:
-        (items,) = {json.dumps(_value(one, names)) for one in inner}  # of several kinds: that would be a dataclass
+        (items,) = {json.dumps(_value(one, names)) for one in inner}  # of several kinds: that would be a class
         return {"type": "array", "items": json.loads(items), "minItems": len(inner), "maxItems": len(inner)}
     if origin is dict:
         values = {} if inner[1] is Any else {"additionalProperties": _value(inner[1], names)}

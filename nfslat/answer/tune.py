@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nfslat.answer.advice import Advice
+from nfslat.model.record import Record
 
 SCHEMA = "nfslat.tune/1"
 
 
-@dataclass(frozen=True)
-class HostLine:
+class HostLine(Record):
     """One host; two snapshots of it are one host, and its counters are those of the time between them."""
 
     name: str
@@ -20,8 +18,7 @@ class HostLine:
     interval: bool  # two snapshots: counters are of the time between them
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Record):
     """Something to set on `host`. `measured`: counters of that host show that somebody waits for it."""
 
     host: str
@@ -31,8 +28,7 @@ class Change:
     weight: float  # larger is more urgent; the share of the time that is lost where that is measured
 
 
-@dataclass(frozen=True)
-class Remark:
+class Remark(Record):
     """Something to know that needs no command, or not yet; `sources` as in `Advice`."""
 
     host: str
@@ -40,8 +36,7 @@ class Remark:
     sources: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Record):
     """A setting: all texts; "" is "not known" or "none"."""
 
     host: str
@@ -54,8 +49,7 @@ class Row:
     note: str = ""  # what the default depends on
 
 
-@dataclass(frozen=True)
-class Tuning:
+class Tuning(Record):
     """The answer. `changes` are the most urgent first; `warnings` are what could not be read of a snapshot."""
 
     hosts: tuple[HostLine, ...]

@@ -11,15 +11,16 @@ import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any
 
-from nfslat.cli import report as report_command
-from nfslat.cli.arguments import a_port
+from nfslat.cli import report
+from nfslat.cli.outputs import Result, Run
 from nfslat.errors import InputError, UsageError
 from nfslat.report.text_layout import visible
 
 if TYPE_CHECKING:
     from nfslat.field.hosts import Voice
+    from nfslat.field.plan import Wanted
 
 DESCRIPTION = """\
 Capture NFS traffic on a server and a client at the same time, bring both
@@ -41,103 +42,61 @@ The tars are kept in --out: nfslat server.tar client.tar makes the report again.
 
 exit status: 0 done, 2 usage, 3 a host cannot be captured, or nothing to correlate"""
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `nfslat capture` takes."""
-    parser.add_argument("--server", metavar="HOST", help="the NFS server, as ssh takes it: user@host")
-    parser.add_argument("--client", metavar="HOST", help="the NFS client; one of the two is enough")
-    parser.add_argument("--seconds", type=_a_number, metavar="N", default=20, help="how long to capture (20)")
-    parser.add_argument("--out", metavar="DIR", help="folder for the tars (nfslat-SERVER-CLIENT-TIME)")
-    parser.add_argument("--discard", action="store_true", help="do not keep the tars")
-    parser.add_argument("--yes", action="store_true", help="do not ask before it starts")
-    add_ways(parser)
-    parser.add_argument("--max-mb", type=_a_number, metavar="N", help="keep the last N MB of each capture only")
-    parser.add_argument(
-        "--keep-free-mb",
-        type=_a_number,
-        metavar="N",
-        default=512,
-        help="free disk of the hosts that is left alone (512)",
-    )
-    parser.add_argument(
-        "--dir", metavar="DIR", help="folder on the hosts for the files meanwhile (the roomiest of theirs)"
-    )
-    for side in ("server", "client"):  # as they were called before filters and these had one name
-        parser.add_argument(f"--{side}-address", dest=f"{side}_addr", help=argparse.SUPPRESS)
-    report_command.add_output(parser)
-    report_command.add_figures(parser)
+# As `nfslat SERVER CLIENT` has them; which side is which, is known here.
+_AS_CAPTURED: dict[str, Any] = {"engine": None, "may_swap": False, "all_programs": False, "start": None, "end": None}
 
 
-def add_ways(parser: argparse.ArgumentParser) -> None:
-    """How hosts are reached, and which of their packets are captured."""
-    parser.add_argument("--force", action="store_true", help="capture though it may slow the hosts down")
-    parser.add_argument(
-        "--ssh", metavar="COMMAND", default="ssh", help="command and options of ssh: 'ssh -p 2222 -i KEY'"
-    )
-    parser.add_argument("--port", type=a_port, metavar="N", default=2049, help="port of NFS (2049)")
-    parser.add_argument(
-        "--snaplen",
-        type=_a_snaplen,
-        metavar="BYTES",
-        default=0,
-        help="of a packet that are kept (0: all, as far as that can be borne)",
-    )
-    parser.add_argument("--server-addr", metavar="ADDR", help="the server, as the client sees it, if it is not found")
-    parser.add_argument("--client-addr", metavar="ADDR", help="the client, as the server sees it")
-    parser.add_argument(
-        "--only-client", action="store_true", help="leave the server's other clients out, whose calls take threads too"
-    )
-    parser.add_argument("--server-interface", metavar="IF", help="where the server captures, if not towards the client")
-    parser.add_argument("--client-interface", metavar="IF", help="where the client captures")
+def inputs(options: argparse.Namespace) -> list[str]:
+    """What is known from elsewhere: the captures are made."""
+    return report.inputs(_of_report(options, options.server or "", options.client))
 
 
-def inputs(_: argparse.Namespace) -> list[str]:
-    """None: the captures are made."""
-    return []
+def make(options: argparse.Namespace, run: Run) -> Result:
+    """Capture, then make what `nfslat SERVER CLIENT` makes. Raises ``InputError`` for a host with which something is
+    wrong."""
+    from nfslat.field import both  # noqa: PLC0415  (late: --help needs none of it)
 
-
-def run(options: argparse.Namespace, _: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
-    """Capture, then write what `nfslat SERVER CLIENT` writes.
-
-    Raises ``UsageError``, and ``InputError`` for a host with which something is wrong.
-    """
-    from nfslat.field import both, plan  # noqa: PLC0415  (late: --help needs none of it)
-
-    for name in ("server_addr", "client_addr"):
-        refuse_no_address(options, name)
     hosts = {side: name for side in ("server", "client") if (name := getattr(options, side)) is not None}
     if not hosts:
         raise UsageError("say --server HOST and --client HOST, or one of them")
-    wanted = plan.Wanted(
+    interfaces = {"server": options.server_interface, "client": options.client_interface}
+    limits = {"keep_free_mb": options.keep_free_mb, "max_mb": options.max_mb, "folder": options.dir}
+    asked = wanted(options, hosts, interfaces, seconds=round(options.seconds), **limits)
+    folder, voice = run.stack.enter_context(_folder(options)), voice_of(options)
+    tars = [str(tar) for tar in both.capture(asked, folder, voice).values()]
+    if not options.discard:
+        voice.say(f"captured and kept; the report again: {shlex.join(['nfslat', *tars])}")
+    return report.make(_of_report(options, *tars), run)
+
+
+def wanted(
+    options: argparse.Namespace, hosts: dict[str, str], interfaces: dict[str, str | None], **more: Any
+) -> Wanted:
+    """What is to be captured, where. Raises ``UsageError`` for an address that is none."""
+    from nfslat.field.plan import Wanted  # noqa: PLC0415
+    from nfslat.field.probe import address  # noqa: PLC0415
+
+    for side in ("server", "client"):
+        text = getattr(options, f"{side}_addr")
+        if text is not None and address(text) is None:
+            raise UsageError(f"--{side}-addr {text}: give an address, not a name")
+    return Wanted(
         hosts=hosts,
-        seconds=options.seconds,
         port=options.port,
         ssh=options.ssh,
         snaplen=options.snaplen,
-        keep_free_mb=options.keep_free_mb,
-        max_mb=options.max_mb,
-        folder=options.dir,
         server_address=options.server_addr,
         client_address=options.client_addr,
-        interfaces={"server": options.server_interface, "client": options.client_interface},
+        interfaces=interfaces,
         only_client=options.only_client,
         force=options.force,
+        **more,
     )
-    # As `nfslat SERVER CLIENT` has them; which side is which, is known here.
-    report = argparse.Namespace(**vars(options))
-    report.engine, report.no_swap, report.all_programs = None, True, False
-    report.op, report.client_addr, report.server_addr, report.port = [], [], [], []
-    report.start = report.end = None
-    report_command.refuse(report)
-    with _folder(options) as folder:
-        voice = voice_of(options)
-        tars = both.capture(wanted, folder, voice)
-        report.server, report.client = [*map(str, tars.values()), None][:2]
-        if not options.discard:
-            again = shlex.join(["nfslat", *map(str, tars.values())])
-            voice.say(f"captured and kept; the report again: {again}")
-        command = shlex.join(["nfslat", *sys.argv[1:]])
-        return report_command.run(report, command, width=width, color=color, json_out=json_out)
+
+
+def _of_report(options: argparse.Namespace, server: str, client: str | None = None) -> argparse.Namespace:
+    filters: dict[str, Any] = {"op": [], "client_addr": [], "server_addr": [], "port": []}
+    return argparse.Namespace(**(vars(options) | _AS_CAPTURED | filters | {"server": server, "client": client}))
 
 
 @contextlib.contextmanager
@@ -198,22 +157,3 @@ def voice_of(options: argparse.Namespace) -> Voice:
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     return Voice(say, progress, confirm, terminal)
-
-
-def refuse_no_address(options: argparse.Namespace, name: str) -> None:
-    """Raise ``UsageError`` where the option of that name has none."""
-    from nfslat.field.probe import address  # noqa: PLC0415
-
-    text = getattr(options, name)
-    if text is not None and address(text) is None:
-        raise UsageError(f"--{name.replace('_', '-')} {text}: give an address, not a name")
-
-
-def _a_snaplen(text: str) -> int:
-    return 0 if text == "0" else _a_number(text)
-
-
-def _a_number(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or not 0 < int(text[:10]) <= 10**8:
-        raise argparse.ArgumentTypeError(f"{text!r}: give a whole number, 1 or more")
-    return int(text)

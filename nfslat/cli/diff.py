@@ -1,17 +1,18 @@
-"""Arguments of `nfslat diff` -> its answer on a stream, as JSON on another, and the exit status."""
+"""Arguments of `nfslat diff` -> its answer, and the exit status."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
-from nfslat.cli.arguments import add_filters, parse_filters
+from nfslat.cli.options import filters_of
+from nfslat.cli.outputs import Result, Run
 from nfslat.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from nfslat.diff.runs import Run
+    from nfslat.diff.runs import Run as RunOfLoad
     from nfslat.diff.tcp.read import Run as TransportRun
-    from nfslat.select import Filters
+    from nfslat.select import Filters, Moment
 
 DESCRIPTION = """\
 Compare two runs of a load, before and after a change: say whether B is slower
@@ -39,79 +40,33 @@ exit status: 0 done, 1 a --check is crossed or cannot be decided, 2 usage,
 3 a file cannot be read, or nothing to compare"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `nfslat diff` takes; the filters are for captures."""
-    parser.add_argument(
-        "runs", metavar="RUN", nargs="*", help="A, then B: a report, a CSV file, a capture, or a folder"
-    )
-    pair = ("SERVER", "CLIENT")
-    parser.add_argument("--before", nargs=2, metavar=pair, help="captures of A")
-    parser.add_argument("--after", nargs=2, metavar=pair, help="captures of B")
-    parser.add_argument(
-        "--split",
-        metavar="TIME",
-        help="compare one run with itself, before and after this moment (as --start takes it), or 'half'",
-    )
-    parser.add_argument(
-        "--check",
-        metavar="FIGURE=LIMIT",
-        action="append",
-        default=[],
-        help="exit status 1 where B exceeds A by more: mean=10%%, READ.p99=5ms, server.mean=20%%; repeatable",
-    )
-    parser.add_argument("--json", metavar="FILE", help="write the answer as JSON to FILE; - is standard output")
-    parser.add_argument(
-        "--engine",
-        choices=("native", "tshark"),
-        help="what decodes captures: nfslat's own decoder or Wireshark's tshark",
-    )
-    parser.add_argument(
-        "--transport",
-        action="store_true",
-        help="compare TCP conversations, NFS or not: the one with most packets of each run (with --port: of the port)",
-    )
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
-    add_filters(parser)
-
-
 def inputs(options: argparse.Namespace) -> list[str]:
     """Names of all files that are read."""
     return [*options.runs, *(options.before or []), *(options.after or [])]
 
 
-def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
-    """Write the answer: text to `out` unless the JSON goes there. Returns the exit status, 0 or 1.
-
-    Raises ``UsageError`` and ``InputError``.
-    """
+def make(options: argparse.Namespace, run: Run) -> Result:
+    """Compare. The status is 1 where a check did not pass."""
     # Here, not above: --help and usage errors need none of it.
     from nfslat.diff import checks, sections  # noqa: PLC0415
     from nfslat.diff.answer import answer  # noqa: PLC0415
-
-    if _is_of_transport(options):
-        return _transport(options, out, json_out, width=width, color=color)
-    thresholds = [checks.parse_check(one) for one in options.check]
-    found = answer(*_runs(options, parse_filters(options)), thresholds)
-    if json_out is not None:
-        found.write_json(json_out)
-    if options.json != "-":
-        out.write(sections.render(found, width=width, color=color))
-    out.flush()
-    return int(any(one.result != "passed" for one in found.checks))
-
-
-def _is_of_transport(options: argparse.Namespace) -> bool:
-    """Asked for, or a report of `nfslat transport` is among the runs."""
     from nfslat.diff.tcp.read import is_report  # noqa: PLC0415
 
-    return options.transport or any(map(is_report, options.runs))
+    if options.transport or any(map(is_report, options.runs)):
+        return _transport(options, run)
+    thresholds = [checks.parse_check(one) for one in options.check]
+    found = answer(*_runs(options, filters_of(options)), thresholds)
+    return Result(
+        lambda: sections.render(found, width=run.width, color=run.color),
+        found.write_json,
+        status=lambda: int(any(one.result != "passed" for one in found.checks)),
+    )
 
 
-def _transport(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
+def _transport(options: argparse.Namespace, run: Run) -> Result:
     from nfslat.diff.tcp import compare, read, sections  # noqa: PLC0415
-    from nfslat.select import parse_moment  # noqa: PLC0415
 
-    filters = parse_filters(options)
+    filters = filters_of(options)
     if options.engine == "tshark":
         raise UsageError("--engine tshark: TCP conversations are read by nfslat's own decoder alone")
     others = [text for text in filters.text if not text.startswith("--port")]
@@ -123,8 +78,7 @@ def _transport(options: argparse.Namespace, out: TextIO, json_out: TextIO | None
     if options.split is not None:
         if any(pairs) or len(names) != 1 or read.is_report(names[0]):
             raise UsageError("--split with --transport takes one capture")
-        at = None if options.split == "half" else parse_moment(options.split)
-        a, b = read.halves(names[0], at, **how)
+        a, b = read.halves(names[0], _moment(options.split), **how)
     else:
         if len(names) + sum(map(bool, pairs)) != 2:
             raise UsageError(
@@ -132,29 +86,30 @@ def _transport(options: argparse.Namespace, out: TextIO, json_out: TextIO | None
             )
         a, b = (read.from_captures(pair, **how) if pair else _one_of_transport(names.pop(0), how) for pair in pairs)
     found = compare.compare(a, b)
-    if json_out is not None:
-        found.write_json(json_out)
-    if options.json != "-":
-        out.write(sections.render(found, width=width, color=color))
-    out.flush()
-    return 0
+    return Result(lambda: sections.render(found, width=run.width, color=run.color), found.write_json)
+
+
+def _moment(split: str) -> Moment | None:
+    from nfslat.select import parse_moment  # noqa: PLC0415
+
+    return None if split == "half" else parse_moment(split)
 
 
 def _one_of_transport(name: str, how: dict[str, Any]) -> TransportRun:
     from nfslat.diff.tcp import read  # noqa: PLC0415
 
     if not read.is_report(name):
-        from nfslat.diff.read import captures_of  # noqa: PLC0415
+        from nfslat.decode.capture import captures_of  # noqa: PLC0415
 
-        return read.from_captures(captures_of(name), **how)
+        return read.from_captures(captures_of([name]), **how)
     if how["ports"]:
         raise UsageError(f"--port: {name}: a finished report; filters need captures")
     return read.from_report(name)
 
 
-def _runs(options: argparse.Namespace, filters: Filters) -> tuple[Run, Run]:
+def _runs(options: argparse.Namespace, filters: Filters) -> tuple[RunOfLoad, RunOfLoad]:
+    from nfslat.decode.capture import captures_of  # noqa: PLC0415
     from nfslat.diff import read, split  # noqa: PLC0415
-    from nfslat.select import parse_moment  # noqa: PLC0415
 
     how: dict[str, Any] = {"engine": options.engine, "quiet": options.quiet}
     names = list(options.runs)
@@ -164,9 +119,10 @@ def _runs(options: argparse.Namespace, filters: Filters) -> tuple[Run, Run]:
         pair = options.before
         if options.after or (pair and names) or not (pair or len(names) == 1):
             raise UsageError("--split takes captures of one run: --before SERVER CLIENT, a folder, or one capture")
-        captures = pair or read.captures_of(names[0])
-        at = None if options.split == "half" else parse_moment(options.split)
-        return split.split(captures, filters, at, name=names[0] if names else " ".join(captures), **how)
+        captures = pair or captures_of(names)
+        return split.split(
+            captures, filters, _moment(options.split), name=names[0] if names else " ".join(captures), **how
+        )
     wanted = 2 - bool(options.before) - bool(options.after)
     if len(names) != wanted:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Arguments of `nfslat extract` -> a pcapng file with the packets of single ops; what was written, as text and JSON."""
+"""Arguments of `nfslat extract` -> a pcapng file with the packets of single ops, and what was written."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, TextIO
 
-from nfslat.cli.arguments import add_captures, add_filters, add_which, parse_filters
-from nfslat.errors import UsageError
+from nfslat.cli.outputs import Result, Run
+from nfslat.cli.show import both_captures, opened
+from nfslat.export.output import is_standard
 from nfslat.model.units import to_ms
 
 if TYPE_CHECKING:
@@ -30,60 +31,36 @@ exit status: 0 done, 2 usage, 3 a capture cannot be read, or the op is not in bo
 _SCHEMA = "nfslat.extract/1"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `nfslat extract` takes."""
-    add_captures(parser, client_optional=False)
-    add_which(parser)
-    parser.add_argument("--out", metavar="FILE", required=True, help="the pcapng file to write; - is standard output")
-    parser.add_argument(
-        "--context", action="store_true", help="with all else on the op's connection while it was in flight"
-    )
-    parser.add_argument(
-        "--anonymize", action="store_true", help="pseudonyms for addresses, and of what packets say only RPC's header"
-    )
-    parser.add_argument("--json", metavar="FILE", help="write what was written as JSON to FILE; - is standard output")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
-    add_filters(parser)
-
-
 def inputs(options: argparse.Namespace) -> list[str]:
     """The captures."""
-    return [options.server, options.client]
+    return both_captures(options)
 
 
-def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
-    """Write the packets, and to `out` what was written, unless something else goes there.
-
-    Raises ``UsageError``, ``InputError``, and ``ToolError`` where Wireshark's tools fail.
-    """
-    from nfslat import api  # noqa: PLC0415  (late: --help does not wait for numpy)
+def make(options: argparse.Namespace, run: Run) -> Result:
+    """Write the packets. Raises ``ToolError`` where Wireshark's tools fail, too."""
     from nfslat.export.output import Kind, binary_output, writing_to  # noqa: PLC0415
     from nfslat.packets import show  # noqa: PLC0415  (late: --help does not wait for numpy)
     from nfslat.packets.extract.write import anonymous, write_extract  # noqa: PLC0415
 
-    del width, color
-    if options.json is not None and options.json == options.out:
-        raise UsageError(f"--json and --out cannot both go to {options.out}")
-    wanted = api.Options(engine=options.engine, filters=parse_filters(options), may_swap=not options.no_swap)
-    with (
-        binary_output(options.out, Kind.PACKETS, inputs(options), overwrite=options.overwrite) as packets_out,
-        api.opened(inputs(options), wanted, quiet=options.quiet) as (found, tools),
-    ):
-        rows = show.chosen(found, options.xid, options.slowest)
-        assert packets_out is not None  # noqa: S101 - --out is required
-        shown, rewrite = anonymous(found) if options.anonymize else (found, None)
-        with writing_to(options.out):
-            written = write_extract(shown, rows, tools, packets_out, context=options.context, rewrite=rewrite)
-            packets_out.flush()
-        swapped, fits = found.swapped, found.clock.fits
-    if json_out is not None:
+    place = binary_output(options.out, Kind.PACKETS, inputs(options), overwrite=options.overwrite)
+    packets_out = run.stack.enter_context(place)
+    found, tools = opened(options, run)
+    rows = show.chosen(found, options.xid, options.slowest)
+    assert packets_out is not None  # noqa: S101 - --out is required
+    shown, rewrite = anonymous(found) if options.anonymize else (found, None)
+    with writing_to(options.out):
+        written = write_extract(shown, rows, tools, packets_out, context=options.context, rewrite=rewrite)
+        packets_out.flush()
+
+    def text() -> str:
+        return _text(written, options.out, swapped=found.swapped, fits=found.clock.fits)
+
+    def as_json(out: TextIO) -> None:
         name = os.path.basename(options.out) if options.anonymize else options.out
-        json.dump(_as_json(written, name), json_out, indent=2, allow_nan=False)
-        json_out.write("\n")
-    if "-" not in (options.out, options.json):
-        out.write(_text(written, options.out, swapped=swapped, fits=fits))
-    out.flush()
-    return 0
+        json.dump(_as_json(written, name), out, indent=2, allow_nan=False)
+        out.write("\n")
+
+    return Result(str if is_standard(options.out) else text, as_json)
 
 
 def _text(written: list[Written], name: str, *, swapped: bool, fits: bool) -> str:

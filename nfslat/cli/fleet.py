@@ -6,17 +6,15 @@ import argparse
 import contextlib
 import dataclasses
 import os
-import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
-from nfslat.cli.arguments import a_number
 from nfslat.cli.messages import say
-from nfslat.errors import InputError, PictureError, UsageError
-from nfslat.export.output import Kind, is_standard, output
+from nfslat.cli.outputs import Result, Run
+from nfslat.errors import InputError, UsageError
 from nfslat.fleet.run.remote import is_url
 
 if TYPE_CHECKING:
@@ -49,89 +47,42 @@ _SAID = 3  # problems with files, beside what came of them
 _MANY_HEADS = 512  # files; more are looked at by the workers
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What it takes."""
-    parser.add_argument(
-        "captures",
-        metavar="CAPTURE",
-        nargs="*",
-        help="captures of the server, of its clients, or both: files, folders, quoted globs, URLs (s3, sftp, http ...)",
-    )
-    parser.add_argument("--manifest", metavar="FILE", help="TOML that says which files are whose, and names of groups")
-    parser.add_argument(
-        "--out", metavar="DIR", help="folder or URL to keep each client's report in, and what it came to; goes on there"
-    )
-    parser.add_argument("--show", metavar="CLIENT", help="print the report of one client of the run in --out")
-    parser.add_argument("--json", metavar="FILE", help="write the report as JSON to FILE; - is standard output")
-    parser.add_argument("--html", metavar="FILE", help="write the report as one page for browser and mail")
-    parser.add_argument("--markdown", action="store_true", help="print the report as Markdown, for tickets")
-    parser.add_argument(
-        "--fail-on",
-        choices=("fault", "undecided"),
-        action="append",
-        default=[],
-        help="exit status 1 where the verdict is that; repeatable",
-    )
-    parser.add_argument("--all-clients", action="store_true", help="a line for each client, however many there are")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
-    cluster = parser.add_argument_group("where it runs")
-    cluster.add_argument("--workers", type=a_number, metavar="N", help="processes on this machine (one a processor)")
-    cluster.add_argument("--worker-memory", metavar="SIZE", help="bound of each, for example 4GB (its part of all)")
-    cluster.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, for example tls://head:8786")
-    cluster.add_argument("--dashboard", action="store_true", help="say where that scheduler's dashboard is")
-    cluster.add_argument("--tls-ca-file", metavar="PEM", help="who signs its certificate and ours (Dask's tls_ca_file)")
-    cluster.add_argument("--tls-cert", metavar="PEM", help="our certificate (tls_client_cert)")
-    cluster.add_argument("--tls-key", metavar="PEM", help="and its key, where that is another file (tls_client_key)")
-    cluster.add_argument("--insecure", action="store_true", help="a scheduler without TLS: it may run code here")
-
-
 def inputs(options: argparse.Namespace) -> Sequence[str]:
-    """Files that it reads, which no output may replace."""
+    """Captures, and what says whose they are."""
+    _check(options)
     return [*options.captures, *([options.manifest] if options.manifest else [])]
 
 
-def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
+def make(options: argparse.Namespace, run: Run) -> Result:
     """The report; exit status 4 where a part of it could not be done, 1 where --fail-on names its outcome."""
-    _check(options)
     if options.show is not None:
-        return _show(options, out, json_out, width=width, color=color)
-    fleet = _fleet(options)
-    if json_out is not None:
-        fleet.write_json(json_out)
-    failed = 0
-    if options.html is not None:
+        return _show(options, run)
+    fleet = _fleet(options, run.command)
+
+    def text() -> str:
+        from nfslat.fleet.sections.all import render
+
+        return render(fleet, width=run.width, color=run.color, all_clients=options.all_clients)
+
+    def markdown() -> str:
+        from nfslat.fleet.sections import all as sections
+
+        return sections.markdown(fleet)
+
+    def html() -> str:
         from nfslat.fleet import page
 
-        folder = os.path.dirname(os.path.abspath(options.html))
-        failed = _write_page(options, inputs(options), lambda: page.render(fleet, folder=folder))
-    if not any(map(is_standard, (options.json, options.html))):
-        from nfslat.fleet.sections.all import markdown, render
+        return page.render(fleet, folder=os.path.dirname(os.path.abspath(options.html)))
 
-        text = render(fleet, width=width, color=color, all_clients=options.all_clients)
-        out.write(markdown(fleet) if options.markdown else text)
-        out.flush()  # whether somebody reads it shows here, or when it is too late to say so
-    if failed:
-        return failed
-    if any(one.fatal for one in fleet.problems):
-        return STATUS_IN_PART
-    return 1 if fleet.verdict.outcome in options.fail_on else 0
+    def status() -> int:
+        if any(one.fatal for one in fleet.problems):
+            return STATUS_IN_PART
+        return int(fleet.verdict.outcome in options.fail_on)
 
-
-def _write_page(options: argparse.Namespace, read: Sequence[str], make: Callable[[], str]) -> int:
-    """The exit status: without what draws its pictures there is no page, and the rest of the report is there."""
-    try:
-        with output(options.html, Kind.HTML, read, overwrite=options.overwrite) as page_out:
-            if page_out is not None:
-                page_out.write(make())
-    except PictureError as problem:
-        say(str(problem.named(options.html)))
-        return problem.exit_status
-    return 0
+    return Result(text, fleet.write_json, markdown, html, status=status)
 
 
 def _check(options: argparse.Namespace) -> None:
-    if is_standard(options.json) and is_standard(options.html):
-        raise UsageError("--json and --html cannot both go to standard output; name a file for one of them")
     given = bool(options.captures or options.manifest)
     if options.show is not None:
         if given or options.out is None:
@@ -146,11 +97,12 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("--dashboard, --tls-ca-file, --tls-cert, --tls-key and --insecure go with --scheduler")
 
 
-def _fleet(options: argparse.Namespace) -> Fleet:
+def _fleet(options: argparse.Namespace, command: str) -> Fleet:
     from nfslat.fleet.run.finished import RunFolder
     from nfslat.fleet.run.inputs import expand, merged
     from nfslat.fleet.run.manifest import read
-    from nfslat.fleet.run.run import Asked, Run
+    from nfslat.fleet.run.run import Asked
+    from nfslat.fleet.run.run import Run as RunOfFleet
 
     manifest = None if options.manifest is None else read(options.manifest)
     given = merged(expand(options.captures), *([manifest.given] if manifest is not None else []))
@@ -167,10 +119,9 @@ def _fleet(options: argparse.Namespace) -> Fleet:
         if folder is not None:
             folder.check()
         points = dataclasses.replace(points, unused=(*given.problems, *points.unused))
-        command = shlex.join(["nfslat", *sys.argv[1:]])
         asked = Asked(command=command, **_of_manifest(manifest, points))
         step = stack.enter_context(_progress(len(points.clients), quiet=options.quiet))
-        return Run(workers, folder, points, asked, step).fleet()
+        return RunOfFleet(workers, folder, points, asked, step).fleet()
 
 
 @contextlib.contextmanager
@@ -248,17 +199,23 @@ def _progress(clients: int, *, quiet: bool) -> Iterator[Callable[[str], None]]:
         yield step
 
 
-def _show(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
+def _show(options: argparse.Namespace, run: Run) -> Result:
     """One client's two-sided report, as the run kept it."""
     from nfslat.fleet.run.finished import RunFolder
     from nfslat.report import markdown, text
-    from nfslat.report.html import page
 
     report = RunFolder(_out(options.out)).report(options.show)
-    if json_out is not None:
-        report.write_json(json_out)
-    failed = _write_page(options, (), lambda: page.render(report)) if options.html is not None else 0
-    if not any(map(is_standard, (options.json, options.html))):
-        out.write(markdown.render(report) if options.markdown else text.render(report, width=width, color=color))
+
+    def html() -> str:
+        from nfslat.report.html import page
+
+        return page.render(report)
+
     outcome = "undecided" if report.verdict is None else report.verdict.outcome
-    return failed or (1 if outcome in options.fail_on else 0)
+    return Result(
+        lambda: text.render(report, width=run.width, color=run.color),
+        report.write_json,
+        lambda: markdown.render(report),
+        html,
+        status=lambda: int(outcome in options.fail_on),
+    )

@@ -11,6 +11,7 @@ from typing import Any
 
 from nfslat import __version__
 from nfslat.cli import report as report_command
+from nfslat.cli.options import command_parser
 from nfslat.cli.parser import Parser
 
 SHELLS = {"bash": "nfslat.bash", "zsh": "_nfslat", "fish": "nfslat.fish"}  # file in nfslat/cli/shell
@@ -27,16 +28,9 @@ _TITLES = {
 
 def report_parser(commands: Iterable[str]) -> Parser:
     """Of `nfslat` itself; the names of its `commands` stand in its help."""
-    parser = Parser(
-        prog="nfslat",
-        usage="nfslat [options] SERVER [CLIENT]\n       nfslat COMMAND ...",
-        description=report_command.DESCRIPTION,
-        epilog=f"{report_command.EXAMPLES}\n\n{report_command.STATUS}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        add_help=False,
-    )
-    report_command.add_arguments(parser)
+    examples = f"{report_command.EXAMPLES}\n\n{report_command.STATUS}"
+    usage = "nfslat [options] SERVER [CLIENT]\n       nfslat COMMAND ..."
+    parser = command_parser("nfslat", report_command.DESCRIPTION, examples, usage=usage, add_help=False)
     parser.add_argument("-h", "--help", action=_Screen, commands=tuple(commands), help="help on one screen")
     parser.add_argument("--help-all", action="help", help="help with every option in a sentence, and exit")
     parser.add_argument(

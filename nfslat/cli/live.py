@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from nfslat.cli import live_hosts, live_moments
-from nfslat.cli.arguments import a_duration, a_port
+from nfslat.cli.outputs import Run
 from nfslat.errors import UsageError
+from nfslat.export.output import Kind, lines_output
 
 if TYPE_CHECKING:
     from nfslat.live.metrics import Metrics
@@ -38,39 +39,8 @@ EXAMPLES = """examples:
 exit status: 0 done, 2 usage, 3 a capture cannot be read, or the two have nothing
 in common, 130 interrupted"""
 
-WRITES_LINES = True  # of JSON: days of them are not lost with the last one
-
-_INTERVAL_S = 10.0
 _LEAVE_S = 10.0  # what is being judged is soon
 _BEGINS = b"# HELP nfslat_"  # a file of metrics
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What it takes."""
-    parser.add_argument(
-        "captures",
-        metavar="CAPTURE",
-        nargs="*",
-        help="SERVER, then CLIENT (or several): files, FIFOs, one of them -; or one of them, and the other host is "
-        "inferred",
-    )
-    live_hosts.add_arguments(parser)
-    parser.add_argument(
-        "--interval", type=a_duration, metavar="S", default=_INTERVAL_S, help="seconds of a stretch (10)"
-    )
-    parser.add_argument(
-        "--metrics", metavar="FILE", help="keep OpenMetrics in FILE, for the textfile collector of node_exporter"
-    )
-    parser.add_argument(
-        "--metrics-port", type=a_port, metavar="N", help="serve them on port N of localhost, for Prometheus to scrape"
-    )
-    parser.add_argument(
-        "--screen", action="store_true", help="a screen of the terminal: layers over time, what began and ended"
-    )
-    parser.add_argument(
-        "--json", metavar="FILE", help="add a line of JSON for each stretch to FILE; - is standard output"
-    )
-    live_moments.add_arguments(parser)
 
 
 def _metrics(options: argparse.Namespace, clients: Sequence[str]) -> Metrics | None:
@@ -133,14 +103,13 @@ def refuse_other_file(name: str) -> None:
         raise UsageError(f"--metrics {name}: this is there, and no file of metrics; it would be overwritten")
 
 
-def inputs(options: argparse.Namespace) -> list[str]:
-    """Files that it reads."""
-    return list(options.captures)
+def run(options: argparse.Namespace, where: Run, out: TextIO) -> int:
+    """Print rows until the captures end, and add them to files, which are of use as they grow."""
+    with lines_output(options.json, Kind.LINES, options.captures, overwrite=options.overwrite) as json_out:
+        return _run(options, out, json_out, where.width)
 
 
-def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
-    """Print rows until the captures end."""
-    del color
+def _run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, width: int) -> int:
     live_hosts.refuse(options)
     if not live_hosts.are_hosts(options) and not options.captures:
         raise UsageError("live takes captures, SERVER and CLIENT, or one of either host; none given")

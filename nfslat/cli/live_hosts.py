@@ -19,29 +19,9 @@ _MAX_CPU = 25  # per cent of a processor
 _OF_HOSTS = ("max_cpu", "force", "only_client", "server_addr", "client_addr", "server_interface", "client_interface")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What it takes."""
-    parser.add_argument(
-        "--server", metavar="HOST", help="capture there by ssh, user@host; iface:eth0 is an interface of this machine"
-    )
-    parser.add_argument(
-        "--client", metavar="HOST", action="append", help="the NFS client, in the same way; several: repeat it, or A,B"
-    )
-    parser.add_argument(
-        "--follow", action="store_true", help="the captures grow: files, or folders and patterns of rotated sets"
-    )
-    parser.add_argument(
-        "--max-cpu",
-        type=_a_percentage,
-        metavar="N",
-        help=f"per cent of a host's processor to capture with ({_MAX_CPU})",
-    )
-    capture_command.add_ways(parser)
-
-
 def are_hosts(options: argparse.Namespace) -> bool:
     """Is anything to be captured?"""
-    return options.server is not None or options.client is not None
+    return options.server is not None or bool(options.client)
 
 
 def refuse(options: argparse.Namespace) -> None:
@@ -49,12 +29,9 @@ def refuse(options: argparse.Namespace) -> None:
     if are_hosts(options):
         if options.captures or options.follow:
             raise UsageError("give captures, or --server and --client to capture there, not both")
-        for name in ("server_addr", "client_addr"):
-            capture_command.refuse_no_address(options, name)
-        clients = _clients(options)
-        if "" in clients:
-            raise UsageError(f"--client {','.join(clients)}: a host has no name")
-        if len(clients) > 1 and options.client_addr:
+        if "" in options.client:
+            raise UsageError(f"--client {','.join(options.client)}: a host has no name")
+        if len(options.client) > 1 and options.client_addr:
             raise UsageError("--client-addr is the address of one client; there are several")
         return
     for name in _OF_HOSTS:
@@ -68,7 +45,7 @@ def several(options: argparse.Namespace) -> list[str]:
     """The clients, where there is more than one. Raises ``UsageError`` for what shows only one."""
     from nfslat.field.ssh import LOCAL
 
-    hosts = [one.removeprefix(LOCAL) for one in _clients(options)]
+    hosts = [one.removeprefix(LOCAL) for one in options.client]
     clients = hosts if are_hosts(options) else options.captures[1:]
     if len(clients) < 2:
         return []
@@ -78,10 +55,6 @@ def several(options: argparse.Namespace) -> list[str]:
         if getattr(options, name):
             raise UsageError(f"--{name.replace('_', '-')} is about one client; of several, --out has a folder for each")
     return list(clients)
-
-
-def _clients(options: argparse.Namespace) -> list[str]:
-    return [name for text in options.client or () for name in text.split(",")]
 
 
 @contextlib.contextmanager
@@ -119,31 +92,19 @@ def _views(captures: list[str]) -> list[View]:
 
 
 def _streams(options: argparse.Namespace) -> Feeds:
-    from nfslat.field.plan import Wanted
     from nfslat.field.ssh import LOCAL
     from nfslat.live.sources.feeds import Feeds, Speaker, views_of
     from nfslat.live.sources.hosts import Streams
 
     hosts = {} if options.server is None else {"server": options.server}
-    hosts |= {f"client{number if number > 1 else ''}": name for number, name in enumerate(_clients(options), 1)}
+    hosts |= {f"client{number if number > 1 else ''}": name for number, name in enumerate(options.client, 1)}
     interfaces = {
         side: name.removeprefix(LOCAL) or None
         if name.startswith(LOCAL)
         else getattr(options, f"{'server' if side == 'server' else 'client'}_interface")
         for side, name in hosts.items()
     }
-    wanted = Wanted(
-        hosts=hosts,
-        seconds=0,
-        port=options.port,
-        ssh=options.ssh,
-        snaplen=options.snaplen,
-        server_address=options.server_addr,
-        client_address=options.client_addr,
-        interfaces=interfaces,
-        only_client=options.only_client,
-        force=options.force,
-    )
+    wanted = capture_command.wanted(options, hosts, interfaces, seconds=0)
     asked = argparse.Namespace(yes=True, quiet=False)
     voice = capture_command.voice_of(asked)
     speaker = Speaker(voice.say)
@@ -172,9 +133,3 @@ def _followers(captures: list[str]) -> Feeds:
     names = {f"client{number}": one for number, one in enumerate(clients)}
     by_side = dict(zip(["server", *names], feeds, strict=True))
     return Feeds(views_of(by_side, names), feeds, ends.close)
-
-
-def _a_percentage(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or not 0 < int(text[:6]) <= 10_000:
-        raise argparse.ArgumentTypeError(f"{text!r}: give a whole number, 1 or more")
-    return int(text)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import re
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nfslat.cli.arguments import a_count, a_duration
 from nfslat.errors import UsageError
+from nfslat.model.record import Record
 
 if TYPE_CHECKING:
     from nfslat.decode.capture import Source
@@ -21,53 +19,8 @@ if TYPE_CHECKING:
     from nfslat.live.moments import Moments
     from nfslat.live.watch import Watched
 
-_KEEP_S, _RING, _AT_MOST = 600.0, 256 << 20, 10
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-_BYTES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What it takes."""
-    group = parser.add_argument_group("the moments that matter")
-    group.add_argument(
-        "--when",
-        metavar="CONDITION",
-        action="append",
-        default=[],
-        help="when it is met, say so, and write: fault, fault=server-threads, 'READ.p99>20ms for 30s', 'network>5ms "
-        "and ops/s>100'; repeatable",
-    )
-    group.add_argument(
-        "--out",
-        metavar="DIR",
-        help="write there, for each such moment, the report (text, page, JSON) and the packets of both hosts; SIGUSR1 "
-        "writes the last --keep",
-    )
-    group.add_argument(
-        "--at-most", type=a_count, metavar="N", default=_AT_MOST, help=f"so many moments in 24 hours ({_AT_MOST})"
-    )
-    group.add_argument(
-        "--exec",
-        metavar="COMMAND",
-        help="run it in a shell for each moment, with the verdict as JSON on standard input",
-    )
-    group.add_argument(
-        "--keep", type=_a_span, metavar="TIME", default=_KEEP_S, help="a report goes back so far at most (10m)"
-    )
-    group.add_argument(
-        "--ring",
-        type=_a_size,
-        metavar="SIZE",
-        default=_RING,
-        help="keep so many bytes of the newest packets in memory (256M; for each of several clients)",
-    )
-    group.add_argument("--html", metavar="FILE", help="at the end, write the report on the last --keep as a page")
-    group.add_argument("--json-report", metavar="FILE", help="the same as JSON, as nfslat --json writes it")
-    group.add_argument("--baseline", metavar="REPORT", help="say what is new since this report (JSON)")
-
-
-@dataclass(frozen=True)
-class Asked:
+class Asked(Record):
     """What the options say."""
 
     options: argparse.Namespace
@@ -75,8 +28,7 @@ class Asked:
     baseline: Baseline | None
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(Record):
     """What is read, and what writes what is kept of it."""
 
     watch: Watched
@@ -187,20 +139,3 @@ def _write(options: argparse.Namespace, watch: Watched, baseline: Baseline | Non
             from nfslat.report.html import page
 
             out.write(page.render(report))
-
-
-def _a_span(text: str) -> float:
-    """A stretch of time, in seconds."""
-    unit = _UNITS.get(text[-1:])
-    try:
-        return a_duration(text) if unit is None else a_duration(text[:-1]) * unit
-    except argparse.ArgumentTypeError as problem:
-        raise argparse.ArgumentTypeError(f"{text!r}: give a time, for example 10m or 600s") from problem
-
-
-def _a_size(text: str) -> int:
-    """Bytes."""
-    found = re.fullmatch(r"(\d{1,12})([KMG])", text)
-    if found is None or int(found[1]) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: give a size, for example 256M or 2G")
-    return int(found[1]) * _BYTES[found[2]]

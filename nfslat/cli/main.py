@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import atexit
 import gc
 import importlib
@@ -13,11 +12,12 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Collection, Iterator, Sequence
-from typing import NoReturn, cast
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
-from nfslat.cli.arguments import Command, command_parser
+from nfslat.cli import outputs
 from nfslat.cli.messages import report_crash, say
+from nfslat.cli.options import command_parser
 from nfslat.cli.parser import Parser, UnknownOption, meant
 from nfslat.errors import InputError, NfslatError, UsageError
 
@@ -26,7 +26,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # What is there at the end goes with the process; Python would look through all of it for what refers to each other.
 atexit.register(gc.freeze)
 
-# Commands, each a module (`arguments.Command`) that is imported when it is asked for.
+REPORT = "nfslat"  # the command without a name
+# Commands, each a module (`outputs.Command`) that is imported when it is asked for.
 COMMANDS = {
     "capture": "nfslat.cli.capture",
     "show": "nfslat.cli.show",
@@ -61,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             signal.signal(signal.SIGHUP, _terminate)
     try:
         arguments = _as_meant(arguments)
-        return _command(arguments) if arguments[:1] and arguments[0] in COMMANDS else _report(arguments)
+        return _command(arguments)
     except NfslatError as problem:
         say(str(problem))
         return problem.exit_status
@@ -92,42 +93,38 @@ def _terminate(number: int, _: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _report(arguments: list[str]) -> int:
-    from nfslat.cli import report as report_command
-    from nfslat.cli.help import report_parser
-
-    options = _parsed(report_parser(COMMANDS), arguments, COMMANDS)
-    return report_command.run(options, shlex.join(["nfslat", *arguments]), width=_width(), color=_color())
-
-
 def _command(arguments: list[str]) -> int:
-    from nfslat.export.output import Kind, lines_output, output
-
-    name = arguments[0]
-    command = cast(Command, importlib.import_module(COMMANDS[name]))
-    options = _parsed(command_parser(name, command), arguments[1:])
-    named, inputs = getattr(options, "json", None), command.inputs(options)
-    to, kind = (lines_output, Kind.LINES) if getattr(command, "WRITES_LINES", False) else (output, Kind.JSON)
-    with to(named, kind, inputs, overwrite=options.overwrite) as json_out:
-        return command.run(options, sys.stdout, json_out, width=_width(), color=_color())
-
-
-def _parsed(parser: Parser, arguments: Sequence[str], commands: Collection[str] = ()) -> argparse.Namespace:
+    name = arguments[0] if arguments[0] in COMMANDS else REPORT
+    words = arguments if name == REPORT else arguments[1:]
+    command = module_of(name)
     try:
-        return parser.parse(arguments, commands)
+        options = parser_of(name).parse(words, COMMANDS if name == REPORT else ())
     except UnknownOption as problem:
-        have = [one.prog for one in _parsers() if problem.option in one.options()]
+        parsers = map(parser_of, (REPORT, *COMMANDS))
+        have = [one.prog for one in parsers if problem.option in one.options()]
         if not have:
             raise
         raise UsageError(f"{problem.prog} has no option {problem.option}: it is one of {', '.join(have)}") from problem
+    line, charset = shlex.join(["nfslat", *arguments]), sys.stdout.encoding or "utf-8"
+    where = outputs.Run(line, _width(), color=_color(), charset=charset)
+    if name == "live":  # what it writes grows while it runs
+        return int(command.run(options, where, sys.stdout))
+    return outputs.run(command, options, where, sys.stdout)
 
 
-def _parsers() -> Iterator[Parser]:
-    from nfslat.cli.help import report_parser
+def module_of(name: str) -> Any:
+    """The module of a command (`outputs.Command`)."""
+    return importlib.import_module(COMMANDS.get(name, "nfslat.cli.report"))
 
-    yield report_parser(COMMANDS)
-    for name, module in COMMANDS.items():
-        yield command_parser(name, cast(Command, importlib.import_module(module)))
+
+def parser_of(name: str) -> Parser:
+    """The parser of a command; of the report's own, `REPORT`."""
+    command = module_of(name)
+    if name == REPORT:
+        from nfslat.cli.help import report_parser
+
+        return report_parser(COMMANDS)
+    return command_parser(name, command.DESCRIPTION, command.EXAMPLES)
 
 
 def _as_meant(arguments: list[str]) -> list[str]:

@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TextIO
 
 from nfslat.answer.model import Finding, StackRow, Verdict
@@ -21,6 +20,7 @@ from nfslat.findings.layers import Layers
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import server_findings
 from nfslat.findings.verdict import verdict
+from nfslat.model.record import Record
 from nfslat.report.blocks import Block, Command, Gap, Item, Prose
 from nfslat.report.sections.findings import findings_section
 from nfslat.report.sections.tables import stack_section
@@ -29,8 +29,7 @@ from nfslat.report.text_writer import write
 _SCHEMA = "nfslat.stack/2"
 
 
-@dataclass(frozen=True)
-class Numbers:
+class Numbers(Record):
     """Means in ms, over the same requests; None: not measured."""
 
     client_ms: float | None = None
@@ -45,8 +44,7 @@ class Numbers:
     client_host: Snapshot | None = None
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Record):
     """Without what only captures tell."""
 
     verdict: Verdict

@@ -1,36 +1,72 @@
-"""The files that a report can be written to, a row each: its option, what it needs, and what writes it."""
+"""What a command made -> the files that were asked for, and the text; a row for each kind of file."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import importlib
 import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TextIO
 
-from nfslat.cli.arguments import add_overwrite
 from nfslat.cli.messages import say
 from nfslat.errors import PictureError, UsageError
 from nfslat.export.output import Kind, binary_output, is_standard, output, output_directory, writing_to
 from nfslat.report.text_layout import visible
 
 if TYPE_CHECKING:
+    from nfslat.api import Report
     from nfslat.export.by_window import Sink
 
 
-def need_ops(options: argparse.Namespace) -> bool:
-    """Does any file that is asked for hold single operations of all of the time, or pictures of them?"""
-    able = (*_OF_FIGURES, *_BY_WINDOW)
-    return any(row.asked(options) is not None and row.option not in able for row in OUTPUTS)
+@dataclass(frozen=True)
+class Result:
+    """What a command made, in each form that it can be had in; nothing is made that is not asked for."""
+
+    text: Callable[[], str]
+    json: Callable[[TextIO], object]
+    markdown: Callable[[], str] = str
+    html: Callable[[], str] = str
+    png: Callable[[Path], object] = str
+    report: Any = None  # an `nfslat.Report`, which has the rest
+    status: Callable[[], int] = int  # of the process
+    names_files: bool = False  # that were written are named on standard error
+
+    @classmethod
+    def of_report(cls, report: Report, text: Callable[[], str], status: Callable[[], int]) -> Result:
+        """Of captures."""
+        forms = report.write_json, report.markdown, report.html, report.write_png
+        return cls(text, *forms, report, status, names_files=True)
 
 
-def name_files(options: argparse.Namespace) -> bool:
-    """May anything that is asked for name files by their paths? The text does not."""
-    is_written = any(row.asked(options) is not None for row in OUTPUTS)
-    return is_written or options.markdown or options.anonymize or bool(options.by or options.evidence)
+@dataclass(frozen=True)
+class Run:
+    """Where a command runs."""
+
+    command: str  # line
+    width: int = 80
+    color: bool = False
+    charset: str = "utf-8"  # of the text
+    stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)  # ends when everything is written
+    sinks: Callable[[str], Sequence[Sink]] = lambda _: ()  # files that are written as blocks of operations come
+
+
+class Command(Protocol):
+    """A module of the command line."""
+
+    DESCRIPTION: str
+    EXAMPLES: str
+
+    def inputs(self, options: argparse.Namespace) -> Sequence[str]:
+        """Files that it reads, which no output may replace. Raises ``UsageError`` for options that do not fit."""
+
+    def make(self, options: argparse.Namespace, run: Run) -> Result:
+        """What is asked for. Raises ``UsageError`` and ``InputError``."""
 
 
 def _pyarrow(_: str) -> None:
@@ -39,9 +75,7 @@ def _pyarrow(_: str) -> None:
     pyarrow("pyarrow.parquet")
 
 
-def packages(*modules: str) -> Callable[[str], None]:
-    """A check for these."""
-
+def _packages(*modules: str) -> Callable[[str], None]:
     def check(option: str) -> None:
         try:
             for module in modules:
@@ -53,158 +87,178 @@ def packages(*modules: str) -> Callable[[str], None]:
 
 
 class Output(NamedTuple):
-    """One format. `write` gets the report, what `open` made of the name, and the name."""
+    """One format. `write` gets what was made, what `open` made of the name, and the name."""
 
-    option: str
+    option: str  # with what help calls its value
     words: str  # in the help
-    write: Callable[[Any, Any, str], object]
+    write: Callable[[Result, Any, str], object]
     kind: Kind
+    commands: str = "nfslat capture"
     open: Callable[..., contextlib.AbstractContextManager[Any]] = output
-    metavar: str = "FILE"
     both: bool = False  # of two captures only
     check: Callable[[str], None] | None = None  # raises ``UsageError`` where it cannot be made here
 
-    def asked(self, options: argparse.Namespace) -> Any:
+    @property
+    def name(self) -> str:
+        """The option alone."""
+        return self.option.partition(" ")[0]
+
+    def asked(self, options: argparse.Namespace) -> str | None:
         """The name that was given; None: this is not to be written."""
-        return getattr(options, self.option.strip("-").replace("-", "_"))
-
-
-class Opened(NamedTuple):
-    """Files that are to be written."""
-
-    write: Callable[[Any], tuple[PictureError | None, list[str]]]
-    sinks: Callable[[str], list[Sink]]  # of those that are written as windows come, with the command
+        name: str | None = getattr(options, self.name.strip("-").replace("-", "_"), None)
+        return name
 
 
 _OF_FIGURES = ("--html", "--json")
 _BY_WINDOW = ("--csv", "--parquet")  # can be written as windows come
 OUTPUTS = (
     Output(
-        "--html",
-        "write the report as one page with pictures, for browser and mail",
-        lambda report, out, _: out.write(report.html()),
+        "--html FILE",
+        "write it as one page with pictures, for browser and mail",
+        lambda made, out, _: out.write(made.html()),
         Kind.HTML,
-        check=packages("vl_convert", "jinja2"),
+        commands="nfslat capture fleet series transport",
+        check=_packages("vl_convert", "jinja2"),
     ),
     Output(
-        "--png",
+        "--png DIR",
         "write the main pictures to files in DIR, for tickets",
-        lambda report, folder, _: report.write_png(folder),
+        lambda made, folder, _: made.png(folder),
         Kind.PICTURE,
+        commands="nfslat capture series transport",
         open=output_directory,
-        metavar="DIR",
-        check=packages("vl_convert"),
+        check=_packages("vl_convert"),
     ),
     Output(
-        "--json",
-        "write the report as JSON to FILE; - is standard output",
-        lambda report, out, _: report.write_json(out),
+        "--json FILE",
+        "write it as JSON to FILE; - is standard output",
+        lambda made, out, _: made.json(out),
         Kind.JSON,
+        commands="nfslat capture show extract diff fleet series transport packets stack tune",
     ),
     Output(
-        "--csv",
-        "write one row per matched op to FILE",
-        lambda report, out, _: report.write_csv(out),
+        "--csv FILE",
+        "write one row per matched op to FILE (docs/exports.md)",
+        lambda made, out, _: made.report.write_csv(out),
         Kind.CSV,
     ),
     Output(
-        "--parquet",
-        "the same as Parquet, for pandas, DuckDB, Spark",
-        lambda report, out, _: report.write_parquet(out),
+        "--parquet FILE",
+        "the same as Parquet, for pandas, DuckDB, Spark (docs/exports.md)",
+        lambda made, out, _: made.report.write_parquet(out),
         Kind.OPS,
         open=binary_output,
         check=_pyarrow,
     ),
     Output(
-        "--ops-parquet",
-        "write one capture, decoded: FILE then stands for it wherever one is read",
-        lambda report, out, _: report.write_ops_parquet(out),
+        "--ops-parquet FILE",
+        "write one capture, decoded: FILE then stands for it wherever one is read (docs/exports.md)",
+        lambda made, out, _: made.report.write_ops_parquet(out),
         Kind.SIDE,
         open=binary_output,
         check=_pyarrow,
     ),
     Output(
-        "--perfetto",
-        "write each op as spans in time, for ui.perfetto.dev",
-        lambda report, out, name: report.write_perfetto(out, compress=name.endswith(".gz")),
+        "--perfetto FILE",
+        "write each op as spans in time, for ui.perfetto.dev (docs/perfetto.md)",
+        lambda made, out, name: made.report.write_perfetto(out, compress=name.endswith(".gz")),
         Kind.PERFETTO,
     ),
     Output(
-        "--missed",
-        "write one row per op that has no match to FILE: why, and where to look",
-        lambda report, out, _: report.write_missed(out),
+        "--missed FILE",
+        "write one row per op that has no match to FILE: why, and where to look (docs/exports.md)",
+        lambda made, out, _: made.report.write_missed(out),
         Kind.MISSED,
         both=True,
     ),
     Output(
-        "--files",
-        "write who did what with which file: one row per op that has one",
-        lambda report, out, _: report.write_files(out),
+        "--files FILE",
+        "write who did what with which file: one row per op that has one (docs/files.md)",
+        lambda made, out, _: made.report.write_files(out),
         Kind.FILES,
     ),
 )
 
 
-def add_outputs(group: argparse._ArgumentGroup) -> None:
-    """An option for each."""
-    for row in OUTPUTS:
-        group.add_argument(row.option, metavar=row.metavar, help=row.words)
-    add_overwrite(group)
+def need_ops(options: argparse.Namespace) -> bool:
+    """Does any file that is asked for hold single operations of all of the time, or pictures of them?"""
+    return any(row.asked(options) and row.name not in (*_OF_FIGURES, *_BY_WINDOW) for row in OUTPUTS)
 
 
-def refuse(options: argparse.Namespace, rows: Sequence[Output] = OUTPUTS) -> None:
+def name_files(options: argparse.Namespace) -> bool:
+    """May anything that is asked for name files by their paths? The text does not."""
+    is_written = any(row.asked(options) for row in OUTPUTS)
+    return is_written or options.markdown or options.anonymize or bool(options.by or options.evidence)
+
+
+def _refuse(options: argparse.Namespace) -> None:
     """Raise ``UsageError`` for two outputs to one place, and for what cannot be made here."""
-    named = {row.option: row.asked(options) for row in rows}
-    places = {option: _place(name) for option, name in named.items() if name not in (None, os.devnull)}
+    named = {row.name: name for row in OUTPUTS if (name := row.asked(options)) is not None}
+    if (out := getattr(options, "out", None)) is not None:
+        named["--out"] = out
+    places = {option: _place(name) for option, name in named.items() if name != os.devnull}
     for one, other in itertools.combinations(places, 2):
         if places[one] == places[other]:
             raise UsageError(f"{one} and {other} cannot both go to {named[other]}")
-    for row in rows:
-        if row.check is not None and named[row.option] is not None:
-            row.check(row.option)
+    for row in OUTPUTS:
+        if row.check is not None and row.name in named:
+            row.check(row.name)
 
 
-@contextlib.contextmanager
-def opened(
-    options: argparse.Namespace, read: Sequence[str], json_out: TextIO | None, rows: Sequence[Output] = OUTPUTS
-) -> Iterator[Opened]:
-    """What writes a report to all that was asked for; each of them is complete when the block ends.
+def run(command: Command, options: argparse.Namespace, run: Run, out: TextIO) -> int:
+    """The command, with its text to `out` unless a file goes there, and its files, each of them complete or as it was.
+    Returns the exit status.
 
-    Its `write` returns why there are no pictures, where they failed (then what was to have them is not written, and the
-    rest is), and the names of what it wrote. What cannot be written is found out here, before captures are read. `read`
-    names them and all other files that are read; `json_out` is where --json goes if it is open.
+    What cannot be written is found out before captures are read. Where pictures fail, what was to have them is not
+    written, and the rest is.
     """
-    given = {"--json": contextlib.nullcontext(json_out)} if json_out is not None else {}
-    with contextlib.ExitStack() as stack:
+    read = command.inputs(options)
+    _refuse(options)
+    quiet = getattr(options, "quiet", False)
+    gone: BrokenPipeError | None = None
+    with contextlib.ExitStack() as files, run.stack:
         streams = []
-        for row in rows:
-            if (name := row.asked(options)) is None:
-                continue
-            own = stack.enter_context(contextlib.ExitStack())
-            place = given.get(row.option) or row.open(name, row.kind, read, overwrite=options.overwrite)
-            streams.append((row, name, own, own.enter_context(place)))
+        for row in OUTPUTS:
+            if (name := row.asked(options)) is not None:
+                own = files.enter_context(contextlib.ExitStack())
+                place = row.open(name, row.kind, read, overwrite=options.overwrite)
+                streams.append((row, name, own, own.enter_context(place)))
 
-        def sinks(command: str) -> list[Sink]:
+        def sinks(line: str) -> list[Sink]:
             from nfslat.export.by_window import SINKS  # noqa: PLC0415  (brings numpy)
 
-            return [SINKS[row.option](stream, command) for row, _, _, stream in streams if row.option in SINKS]
+            return [SINKS[row.name](stream, line) for row, _, _, stream in streams if row.name in SINKS]
 
-        def write(report: Any) -> tuple[PictureError | None, list[str]]:
-            shows = not options.quiet and sys.stderr is not None and sys.stderr.isatty()
-            failed, written = None, []
-            for row, name, own, stream in streams:
-                try:
-                    with writing_to(name), _shown(f"writing {name} ..." if shows else ""):
-                        row.write(report, stream, name)
-                        if not isinstance(stream, os.PathLike):
-                            stream.flush()
-                    written.append(name)
-                except PictureError as problem:
-                    failed = failed or problem.named(name)
-                    own.__exit__(type(problem), problem, problem.__traceback__)
-            return failed, written
-
-        yield Opened(write, sinks)
+        made = command.make(options, dataclasses.replace(run, sinks=sinks))
+        # The verdict does not wait for pictures. The files are made whatever happens to a reader of it (less, head).
+        try:
+            if not any(is_standard(name) for row, name, *_ in streams if row.open is not output_directory):
+                out.write(made.markdown() if getattr(options, "markdown", False) else made.text())
+                out.flush()
+        except BrokenPipeError as problem:
+            gone = problem
+        failed, written = None, []
+        shows = not quiet and sys.stderr is not None and sys.stderr.isatty()
+        for row, name, own, stream in streams:
+            try:
+                with writing_to(name), _shown(f"writing {name} ..." if shows else ""):
+                    row.write(made, stream, name)
+                    if not isinstance(stream, os.PathLike):
+                        stream.flush()
+                written.append(name)
+            except PictureError as problem:
+                failed = failed or problem.named(name)
+                own.__exit__(type(problem), problem, problem.__traceback__)
+    for name in written if made.names_files and not quiet else ():
+        if not is_standard(name) and name != os.devnull:
+            say(f"wrote {name}")
+    if gone is not None:
+        raise gone
+    out.flush()
+    if failed is not None:
+        say(str(failed))
+        return failed.exit_status
+    return made.status()
 
 
 @contextlib.contextmanager
@@ -219,18 +273,6 @@ def _shown(text: str) -> Iterator[None]:
         if text:
             sys.stderr.write("\033[K")
             sys.stderr.flush()
-
-
-def say_written(names: Sequence[str]) -> None:
-    """Which files there are now, on standard error."""
-    for name in names:
-        if not is_standard(name) and name != os.devnull:
-            say(f"wrote {name}")
-
-
-def to_standard(options: argparse.Namespace, rows: Sequence[Output] = OUTPUTS) -> bool:
-    """Whether any of them goes to standard output, where the text then does not."""
-    return any(is_standard(row.asked(options)) for row in rows if row.open is not output_directory)
 
 
 def _place(file: str) -> str:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from nfslat.answer.model import NextStep, StackRow, Verdict
-from nfslat.findings.catalogue import next_step
+from nfslat.findings.catalogue import VAGUE, next_step
 from nfslat.findings.catalogue import row as row_of
 from nfslat.findings.diagnosis import Diagnosis
-from nfslat.findings.leads import VAGUE
 from nfslat.findings.steps import THREADS
 from nfslat.findings.words import ms
+from nfslat.model.record import Record
 
 # Where a latency can be measured, from the outside in: each holds those behind it.
 POINTS = {
@@ -39,8 +38,7 @@ _TAKEN = ("app_ms", "thread_ms", "storage_ms")  # by nfslat capture, too
 _MOST = 0.5  # of the whole: a layer that is known to have so much is the answer
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Record):
     """What lies between a figure and the next one that is known."""
 
     label: str

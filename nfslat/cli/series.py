@@ -1,17 +1,14 @@
-"""Arguments of `nfslat series` -> its answer on a stream, as JSON, as a page, as pictures; and the exit status."""
+"""Arguments of `nfslat series` -> its answer, also as pictures."""
 
 from __future__ import annotations
 
 import argparse
-import shlex
-import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
-from nfslat.cli.arguments import add_filters, parse_filters
-from nfslat.cli.messages import say
-from nfslat.errors import PictureError, UsageError
-from nfslat.export.output import Kind, is_standard, output, output_directory
+from nfslat.cli.options import filters_of
+from nfslat.cli.outputs import Result, Run
+from nfslat.errors import UsageError
 
 if TYPE_CHECKING:
     from nfslat.series.inputs import Listed
@@ -38,64 +35,31 @@ users.csv:
 exit status: 0 done, 2 usage, 3 a file cannot be read"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `nfslat series` takes; the filters are for captures."""
-    parser.add_argument(
-        "runs", metavar="RUN", nargs="*", help="LOAD=RUN (8=eight/), or RUN alone; each as nfslat diff takes it"
-    )
-    parser.add_argument(
-        "--runs",
-        dest="listed",
-        metavar="FILE",
-        help="TOML or CSV that lists the runs: load, run (or server and client), app_ms, storage_ms, name",
-    )
-    parser.add_argument("--unit", metavar="WORD", help="what the loads count: users, threads, jobs")
-    parser.add_argument("--json", metavar="FILE", help="write the answer as JSON to FILE; - is standard output")
-    parser.add_argument("--html", metavar="FILE", help="write it as one page with pictures, for browser and mail")
-    parser.add_argument("--png", metavar="DIR", help="write the pictures to files in DIR, for tickets")
-    parser.add_argument("--markdown", action="store_true", help="print it as Markdown, for tickets")
-    parser.add_argument(
-        "--engine",
-        choices=("native", "tshark"),
-        help="what decodes captures: nfslat's own decoder or Wireshark's tshark",
-    )
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
-    add_filters(parser)
-
-
 def inputs(options: argparse.Namespace) -> Sequence[str]:
-    """Names of all files that are read, as far as they are on the command line."""
-    names = [name for word in options.runs for name in (word, word.partition("=")[2]) if name]
-    return [*names, *([options.listed] if options.listed else [])]
+    """Names of all files that are read."""
+    listed = _listed(options)
+    return [
+        *options.runs,
+        *([options.listed] if options.listed else []),
+        *(f for one in listed.runs for f in one.files),
+    ]
 
 
-def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
-    """Write the answer: text to `out` unless something else goes there. Raises ``UsageError`` and ``InputError``."""
+def make(options: argparse.Namespace, run: Run) -> Result:
+    """Read the runs, and judge them as a series."""
     # Here, not above: --help and usage errors need none of it.
     from nfslat.series import build, page, sections  # noqa: PLC0415
 
-    if is_standard(options.json) and is_standard(options.html):
-        raise UsageError("--json and --html cannot both go to standard output; name a file for one of them")
-    listed, filters = _listed(options), parse_filters(options)
+    listed, filters = _listed(options), filters_of(options)
     runs = [build.read(one, filters, engine=options.engine, quiet=options.quiet) for one in listed.runs]
-    found = build.series(listed, runs, shlex.join(["nfslat", *sys.argv[1:]]))
-    if json_out is not None:
-        found.write_json(json_out)
-    if not any(map(is_standard, (options.json, options.html))):
-        out.write(sections.markdown(found) if options.markdown else sections.render(found, width=width, color=color))
-        out.flush()
-    read = [*inputs(options), *(file for one in listed.runs for file in one.files)]
-    try:
-        with output(options.html, Kind.HTML, read, overwrite=options.overwrite) as page_out:
-            if page_out is not None:
-                page_out.write(page.render(found))
-        if options.png is not None:
-            with output_directory(options.png, Kind.PICTURE, read, overwrite=options.overwrite) as folder:
-                page.write_png(found, folder)
-    except PictureError as problem:
-        say(str(problem.named(options.html or options.png)))
-        return problem.exit_status
-    return 0
+    found = build.series(listed, runs, run.command)
+    return Result(
+        lambda: sections.render(found, width=run.width, color=run.color),
+        found.write_json,
+        lambda: sections.markdown(found),
+        lambda: page.render(found),
+        lambda folder: page.write_png(found, folder),
+    )
 
 
 def _listed(options: argparse.Namespace) -> Listed:
@@ -107,6 +71,6 @@ def _listed(options: argparse.Namespace) -> Listed:
         return lists.of_file(options.listed, options.unit)
     if not options.runs:
         raise UsageError("name runs, as 1=one/ 8=eight/, or --runs FILE (see nfslat series --help)")
-    if "-" in inputs(options):
+    if "-" in {name for word in options.runs for name in (word, word.partition("=")[2])}:
         raise UsageError("series reads files; '-' is not one")
     return lists.of_arguments(options.runs, options.unit or "load")

@@ -1,11 +1,11 @@
-"""Arguments of `nfslat stack` -> its answer on a stream, and as JSON on another."""
+"""Arguments of `nfslat stack` -> its answer."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TextIO
+from typing import Any
 
-from nfslat.cli.arguments import a_number, some_ms
+from nfslat.cli.outputs import Result, Run
 from nfslat.errors import UsageError
 
 DESCRIPTION = """\
@@ -37,27 +37,7 @@ the next, so what lies between two of them is what the layers between them add:
 
 _SYSTEMS = {"linux": "Linux", "solaris": "SunOS", "freebsd": "FreeBSD", "aix": "AIX"}  # as uname prints them
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `nfslat stack` takes."""
-    for option, what in (
-        ("--app-ms", "mean latency as the application sees it"),
-        ("--client-ms", "mean client SRT: on the client's wire"),
-        ("--server-ms", "mean server SRT: on the server's wire"),
-        ("--thread-ms", "mean time in a thread of the NFS server, as DTrace or tracepoints see it"),
-        ("--storage-ms", "the storage's mean latency"),
-    ):
-        parser.add_argument(option, type=some_ms, metavar="MS", help=what)
-    parser.add_argument("--threads", type=a_number, metavar="N", help="threads that the NFS server has")
-    parser.add_argument("--slots", type=a_number, metavar="N", help="slots of the client, each connection")
-    parser.add_argument("--nfs", choices=("3", "4.0", "4.1", "4.2"), default="3", help="version of NFS (default 3)")
-    parser.add_argument("--server-snapshot", metavar="FILE", help="what scripts/snapshot.sh printed on the server")
-    parser.add_argument("--client-snapshot", metavar="FILE", help="the same of the client")
-    for side in ("server", "client"):
-        parser.add_argument(
-            f"--{side}-system", choices=_SYSTEMS, help=f"operating system of the {side}, where no snapshot tells"
-        )
-    parser.add_argument("--json", metavar="FILE", help="write the answer as JSON to FILE; - is standard output")
+_SIDES = ("server", "client")
 
 
 def inputs(options: argparse.Namespace) -> list[str]:
@@ -65,39 +45,24 @@ def inputs(options: argparse.Namespace) -> list[str]:
     return [name for name in (options.server_snapshot, options.client_snapshot) if name]
 
 
-def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
-    """Write the answer: text to `out` unless the JSON goes there. Raises ``UsageError`` and ``InputError``."""
+def make(options: argparse.Namespace, run: Run) -> Result:
+    """What the figures tell; without any, what may be given."""
     from nfslat.cli import numbers  # noqa: PLC0415  (late: --help does not wait for numpy)
+    from nfslat.cli.partial import POINTS  # noqa: PLC0415
     from nfslat.evidence import snapshot  # noqa: PLC0415
     from nfslat.evidence.records import Snapshot  # noqa: PLC0415
 
-    if all(getattr(options, f"{name}_ms") is None for name in ("app", "client", "server", "thread", "storage")):
+    means = {name: getattr(options, name) for name in POINTS}
+    if all(value is None for value in means.values()):
         if options.json is not None:
             raise UsageError("--json needs a figure to speak of: --app-ms, --client-ms, --server-ms or --storage-ms")
-        out.write(_FIGURES)
-        out.flush()
-        return 0
-    hosts = {}
-    for side in ("server", "client"):
+        return Result(lambda: _FIGURES, lambda _: None)
+    hosts: dict[str, Any] = {}
+    for side in _SIDES:
         path, system = getattr(options, f"{side}_snapshot"), getattr(options, f"{side}_system")
-        hosts[side] = snapshot.read(path) if path else Snapshot("", _SYSTEMS[system]) if system else None
-    answer = numbers.answer(
-        numbers.Numbers(
-            client_ms=options.client_ms,
-            server_ms=options.server_ms,
-            app_ms=options.app_ms,
-            thread_ms=options.thread_ms,
-            storage_ms=options.storage_ms,
-            threads=options.threads,
-            slots=options.slots,
-            version=options.nfs,
-            server_host=hosts["server"],
-            client_host=hosts["client"],
-        )
+        hosts[f"{side}_host"] = snapshot.read(path) if path else Snapshot("", _SYSTEMS[system]) if system else None
+    figures = numbers.Numbers(**means, threads=options.threads, slots=options.slots, version=options.nfs, **hosts)
+    answer = numbers.answer(figures)
+    return Result(
+        lambda: numbers.render(answer, width=run.width, color=run.color), lambda out: numbers.dump(answer, out)
     )
-    if json_out is not None:
-        numbers.dump(answer, json_out)
-    if options.json != "-":
-        out.write(numbers.render(answer, width=width, color=color))
-    out.flush()
-    return 0

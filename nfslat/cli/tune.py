@@ -1,4 +1,4 @@
-"""Arguments of `nfslat tune` -> its answer on a stream, and as JSON on another."""
+"""Arguments of `nfslat tune` -> its answer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import TextIO
 
+from nfslat.cli.outputs import Result, Run
 from nfslat.errors import InputError
 
 DESCRIPTION = """\
@@ -23,37 +24,26 @@ examples:
 exit status: 0 done, 2 usage, 3 a snapshot cannot be read"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `nfslat tune` takes."""
-    parser.add_argument("snapshots", metavar="SNAPSHOT", nargs="+", help="what scripts/snapshot.sh printed on a host")
-    parser.add_argument("--json", metavar="FILE", help="write the answer as JSON to FILE; - is standard output")
-
-
 def inputs(options: argparse.Namespace) -> list[str]:
     """The snapshots."""
     return list(options.snapshots)
 
 
-def run(options: argparse.Namespace, out: TextIO, json_out: TextIO | None, *, width: int, color: bool) -> int:
-    """Read the snapshots and write the answer: text to `out` unless the JSON goes there.
-
-    Raises ``InputError`` for a file that is no snapshot, or that tells nothing of NFS.
-    """
+def make(options: argparse.Namespace, run: Run) -> Result:
+    """Read the snapshots, and judge them. Raises ``InputError`` for a file that is no snapshot, or without NFS."""
     # Here, not above: --help and usage errors need none of it.
     from nfslat.evidence import snapshot  # noqa: PLC0415
     from nfslat.findings.tune import checks  # noqa: PLC0415
     from nfslat.report import tune as text  # noqa: PLC0415
 
-    snapshots = [snapshot.read(path) for path in dict.fromkeys(options.snapshots)]
-    found = checks.check(snapshots)
+    found = checks.check([snapshot.read(path) for path in dict.fromkeys(options.snapshots)])
     if not found.rows:
         raise InputError(
             f"{', '.join(options.snapshots)}: no setting of NFS in it; make it as root with scripts/snapshot.sh"
         )
-    if json_out is not None:
-        json.dump(text.as_dict(found), json_out, indent=2, allow_nan=False)
-        json_out.write("\n")
-    if options.json != "-":
-        out.write(text.render(found, width=width))
-    out.flush()
-    return 0
+
+    def as_json(out: TextIO) -> None:
+        json.dump(text.as_dict(found), out, indent=2, allow_nan=False)
+        out.write("\n")
+
+    return Result(lambda: text.render(found, width=run.width), as_json)

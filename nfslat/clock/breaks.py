@@ -6,7 +6,6 @@ See `nfslat.clock.theta` for what the points are, and docs/method.md for what a 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -15,6 +14,7 @@ from nfslat.clock.clock import Segment, Step
 from nfslat.clock.envelope import STEEPEST, Points
 from nfslat.clock.runs import Run, possible
 from nfslat.model.blocks import together
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64, Bool, Matched, Ops
 
 _LEAST_STEP_NS = 100_000  # stamps are out of order by so much; ntpd steps by 128 ms or more, chronyd by its makestep
@@ -24,8 +24,7 @@ _UNUSUAL = 3  # times the longest silence near by: a gap in the traffic that is 
 _REORDERED_NS = 1_000_000  # time that runs back by less may be that of packets out of order
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(Record):
     """The tighter of the two points of each op's call, and of its reply, in the order of the client's ops."""
 
     row: I64  # of the client's Ops

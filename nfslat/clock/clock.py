@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nfslat.clock.envelope import Lines
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64, Bool, Matched, Ops
 
 
@@ -75,8 +75,7 @@ class Step(NamedTuple):
     set_by_ns: int | None  # by how much that one was
 
 
-@dataclass(frozen=True)
-class Clock:
+class Clock(Record):
     """What is known of theta over the whole of both captures. `segments` is empty where nothing fits."""
 
     segments: tuple[Segment, ...]
@@ -84,7 +83,7 @@ class Clock:
     rate_changes: int  # breaks that are no step
     messages: int  # calls and replies that it rests on
     contradicting: int  # of these, those that no line agrees with
-    under_way: I64 = field(repr=False)  # client rows of matched ops that were, or may have been, when a clock was set
+    under_way: I64  # client rows of matched ops that were, or may have been, when a clock was set
     rough_ns: int  # about what theta is, even where nothing fits
     known: tuple[int, int] = (0, 0)  # client rows, from the first to behind the last one that the segments are about
 
@@ -158,8 +157,7 @@ class Clock:
         return out
 
 
-@dataclass(frozen=True)
-class ServerTimes:
+class ServerTimes(Record, dict=True):
     """A `Clock` for any of the server's ops: those without a partner go by the matched op next to them."""
 
     clock: Clock

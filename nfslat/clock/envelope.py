@@ -8,12 +8,12 @@ synchronization algorithms for network measurements", 2002).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from nfslat.model.record import Record
 from nfslat.model.tables import F64
 
 # 1 %: twice the 5,000 ppm that a badly set tick gives; a quartz is off by 100 ppm at most.
@@ -21,8 +21,7 @@ STEEPEST = 0.01
 _SMALL = 256  # points from which on a loop over them is slower than one more look at all of them at once
 
 
-@dataclass(frozen=True)
-class Points:
+class Points(Record):
     """x and y of points, float64, in the order of x."""
 
     x: F64

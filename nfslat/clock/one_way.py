@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,11 +11,11 @@ import numpy.typing as npt
 from nfslat.clock.clock import Clock, Segment
 from nfslat.kernels.exact import Sums, added, by_blocks, exact_sums, spread
 from nfslat.model.blocks import together
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64, Ops
 
 
-@dataclass(frozen=True, eq=False)
-class ErrorSums:
+class ErrorSums(Record, eq=False):
     """A row for each of `segments` of clocks, a column for each group: how many ops it has there, and how long behind
     the segment's `t_ns` their calls and their replies were, ns, summed.
 

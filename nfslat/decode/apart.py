@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from nfslat.decode.capture import Source
@@ -18,11 +17,11 @@ from nfslat.kernels.compiled import native as _native
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Others
 from nfslat.model.protocol import RANK_ACTION, op_ranks
+from nfslat.model.record import Record
 from nfslat.model.tables import hosts as addresses
 
 
-@dataclass(frozen=True)
-class Apart:
+class Apart(Record):
     """A capture by pairs of addresses. Frame numbers are those of the whole capture.
 
     `facts` has no messages; its packets are all those of the capture, and what is known of them. The packets of

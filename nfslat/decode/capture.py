@@ -6,7 +6,7 @@ import contextlib
 import glob
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from nfslat.model.tables import I32, I64, U32
 
 _COPY_BYTES = 1 << 20
 
+_NOT_CAPTURES = (".json", ".csv", ".txt", ".md", ".log")
 UNBOUNDED = (1 << 63) - 1  # operations of a capture
 MOST_JOINED_OPS = 1 << 21  # of a capture that is judged as a whole: some 300 bytes each, of both sides
 
@@ -135,6 +136,27 @@ class Source:
                 return file, frame
             frame -= file.packets
         return self.files[-1], frame + self.files[-1].packets
+
+
+def captures_of(names: Sequence[str]) -> list[str]:
+    """The captures of a run: those that are named, or those in the one folder that is, the server's and the client's or
+    one of them. Raises ``InputError`` where it holds none, or more than one of a side."""
+    if len(names) != 1 or not os.path.isdir(names[0]):
+        return list(names)
+    folder = Path(names[0])
+    found = []
+    for side in ("server", "client"):
+        own = sorted(
+            path.name
+            for path in folder.iterdir()
+            if path.name.split(".")[0] == side and path.suffix not in _NOT_CAPTURES and path.is_file()
+        )
+        if len(own) > 1:
+            raise InputError(f"{folder}: holds {len(own)} captures named {side}.* ({', '.join(own)}); name the two")
+        found += [str(folder / one) for one in own]
+    if not found:
+        raise InputError(f"{folder}: holds no capture named server.* or client.*; name the two")
+    return found
 
 
 def is_parquet(path: Path) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from nfslat.decode.capture import Source, expand, is_parquet, refuse_stored
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError
 from nfslat.model.decoded import Decoded
+from nfslat.model.record import Record
 from nfslat.model.segments import Wanted
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ ENGINES = ("native", "tshark")
 DEFAULT = "native"
 
 
-@dataclass(frozen=True)
-class Engine:
+class Engine(Record):
     """What one run decodes with. `tools` finds Wireshark's programs when they are needed; raises ``ToolError``."""
 
     tools: Callable[[], Tools]

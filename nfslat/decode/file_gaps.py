@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy as np
 from nfslat.decode.capture import Source
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import TcpEvent
+from nfslat.model.record import Record
 from nfslat.model.units import NS_PER_S
 
 # What tcpdump -C and dumpcap -b number files by.
@@ -21,8 +21,7 @@ _LEAST_GAP_NS = NS_PER_S // 2
 _SOON_NS = NS_PER_S  # a connection goes on within so long, or as long as the gap
 
 
-@dataclass(frozen=True)
-class FileGap:
+class FileGap(Record):
     """What is not there between two files: the ends of the time, their names, and the holes in TCP's data."""
 
     begin_ns: int

@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,6 +38,7 @@ from nfslat.model.details import (
     Unread,
 )
 from nfslat.model.protocol import NULL, NULL32
+from nfslat.model.record import Record
 from nfslat.model.tables import I64, Loose, Ops, Table
 
 TableT = TypeVar("TableT", bound=Table)
@@ -110,8 +110,7 @@ def merged(parts: Sequence[Decoded], every: Sequence[Decoded]) -> dict[str, Any]
 # --- What is numbered in the order in which it was met ----------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Listed:
+class Listed(Record):
     """Items of all parts in the order in which they were met, and for each part which of them its own items are."""
 
     items: tuple[Any, ...]

@@ -8,13 +8,13 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nfslat import confined
 from nfslat.decode.room import RESERVE_BYTES
 from nfslat.errors import ToolError
+from nfslat.model.record import Record
 
 MINIMUM = (3, 6)  # Ubuntu 22.04; older ones lack fields that the decoder reads
 _INSTALL = (
@@ -33,8 +33,7 @@ _NEEDED = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Tools:
+class Tools(Record):
     """Paths of tshark and its companions, the version that answered, and the environment to start them with."""
 
     tshark: str

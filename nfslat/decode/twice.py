@@ -27,6 +27,7 @@ from nfslat.decode.tools import Tools, find_tools
 from nfslat.errors import InputError
 from nfslat.kernels.compiled import native as _native
 from nfslat.model.decoded import Decoded
+from nfslat.model.record import Record
 from nfslat.model.tables import I8, I64, U8, U32, U64, Bool, State, Table
 
 _LEAST_SHARE = (
@@ -59,8 +60,7 @@ class Prints(Table):
     has_ack: U8
 
 
-@dataclass(frozen=True)
-class Parted:
+class Parted(Record):
     """What a capture was made of: two captures, or one without copies; and that, in words."""
 
     sources: tuple[Source, ...]

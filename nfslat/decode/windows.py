@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,11 @@ from nfslat.decode.tools import Tools
 from nfslat.kernels.compiled import native as _native
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import RANK_ACTION, op_ranks
+from nfslat.model.record import Record
 from nfslat.model.segments import Wanted
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(Record):
     """What ended from `begin_ns` on, and before `end_ns`, on the clock of the capture. Calls that wait come later; the
     last window has what was never answered.
 
@@ -31,8 +30,7 @@ class Window:
     decoded: Decoded
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(Record):
     """Packets that were written, and when the first and the last of them were captured."""
 
     packets: int

@@ -7,7 +7,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -16,11 +15,11 @@ from nfslat.decode.capture import Source
 from nfslat.decode.engine import Engine, choose
 from nfslat.decode.tools import Tools, find_tools
 from nfslat.errors import InputError, UsageError
+from nfslat.model.record import Record
 from nfslat.model.segments import Wanted
 
 
-@dataclass(frozen=True)
-class Workspace:
+class Workspace(Record):
     """Everything in it lives as long as the `open_workspace` block."""
 
     engine: Engine

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from nfslat import __version__
 from nfslat.diff import checks, coarse, compare, judge, model, notes, reports, split, verdict
 from nfslat.diff.runs import Run
+from nfslat.model.thresholds import Threshold
 
 
-def answer(a: Run, b: Run, thresholds: Sequence[checks.Threshold] = ()) -> model.Diff:
+def answer(a: Run, b: Run, thresholds: Sequence[Threshold] = ()) -> model.Diff:
     """What is to be said of two runs; `thresholds` are of `checks.parse_check`."""
     if a.single is not None and b.single is not None:
         method, found = "slices", compare.compare(a.single, b.single)

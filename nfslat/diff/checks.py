@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,43 +15,17 @@ from nfslat.diff.runs import Run, Single
 from nfslat.diff.statistics import SLICES, Estimate, Sample, mean_difference, percentile_difference
 from nfslat.errors import UsageError
 from nfslat.model.tables import I64
-from nfslat.select import parse_ops
+from nfslat.model.thresholds import ALL, Threshold, parse_threshold
 
-_FORM = re.compile(
-    r"(?:(?P<op>[A-Za-z_]+)\.)??(?:(?P<side>client|server|network)\.)?(?P<figure>mean|p50|p99)"
-    r"=\+?(?P<value>\d+(?:\.\d+)?)(?P<unit>%|us|ms|s)"
-)
-_MS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 _SHARE = {"p50": 0.50, "p99": 0.99}
-_HOW = (
-    "give [OP.][client.|server.|network.]mean, p50 or p99, = and %, us, ms or s: mean=10%, READ.p99=5ms, "
-    "server.mean=20%"
-)
-
-
-@dataclass(frozen=True)
-class Threshold:
-    """By how much a figure of B may exceed that of A."""
-
-    text: str
-    op: str | None
-    side: str  # client, server, network
-    figure: str  # mean, p50, p99
-    value: float  # ms, or a share of A's figure
-    is_share: bool
 
 
 def parse_check(text: str) -> Threshold:
-    """Raises ``UsageError`` for anything but ``[OP.][SIDE.]FIGURE=LIMIT``."""
-    found = _FORM.fullmatch(text)
-    if found is None:
-        raise UsageError(f"--check {text}: not understood; {_HOW}")
-    op = found["op"]
-    if op is not None:
-        op = next(iter(parse_ops([op], "--check")))
-    is_share = found["unit"] == "%"
-    value = float(found["value"]) * (0.01 if is_share else _MS[found["unit"]])
-    return Threshold(text, op, found["side"] or "client", found["figure"], value, is_share)
+    """By how much a figure of B may exceed that of A: ms, or a share. Raises ``UsageError`` for anything else."""
+    threshold = parse_threshold(text, "--check", shares=True)
+    if threshold.figure not in ("mean", *_SHARE):
+        raise UsageError(f"--check {text}: runs are compared by mean, p50 and p99")
+    return threshold
 
 
 def decide(thresholds: Sequence[Threshold], a: Run, b: Run) -> list[Check]:
@@ -66,7 +38,7 @@ def _decide(one: Threshold, a: Run, b: Run) -> Check:
     if isinstance(found, str):
         return Check(one.text, None, None, None, None, "undecided", found)
     change, reason = found
-    limit = one.value * max(change.a, 0.0) if one.is_share else one.value
+    limit = one.limit if one.share is None else one.share * max(change.a, 0.0)
     figures = (change.a, change.b, change.difference, limit)
     if reason:
         return Check(one.text, *figures, "undecided", reason)
@@ -86,7 +58,7 @@ def _figure(one: Threshold, a: Run, b: Run) -> tuple[Change, str] | str:
 
 def _of_single(one: Threshold, a: Single, b: Single) -> tuple[Change, str] | str:
     found = kinds(a, b)
-    names = [kind for kind, (op, _) in enumerate(found.names) if one.op in (None, op)]
+    names = [kind for kind, (op, _) in enumerate(found.names) if one.op in (ALL, op)]
     counts = found.counts
     both = [kind for kind in names if counts[0][kind] and counts[1][kind]]
     if not both:
@@ -127,7 +99,7 @@ def _column(run: Single, side: str) -> I64:
 
 def _of_figures(one: Threshold, a: Run, b: Run) -> tuple[Change, str] | str:
     compared = compare_summaries(a, b)
-    if one.op is None and one.figure == "mean":
+    if one.op == ALL and one.figure == "mean":
         if compared.mix.same_mix is None:
             return _nothing(one)
         if one.side == "client":
@@ -135,7 +107,7 @@ def _of_figures(one: Threshold, a: Run, b: Run) -> tuple[Change, str] | str:
         else:
             return f"a report has the {one.side}'s time by operation only: --check OP.{one.text}"
         return (change, "" if change.low is not None else "too few ops") if change is not None else _nothing(one)
-    if one.op is None:
+    if one.op == ALL:
         return f"a report has percentiles by operation only: --check OP.{one.text}"
     row = next((row for row in compared.rows if row.op.split(" ")[0] == one.op and row.mean is not None), None)
     if row is None:
@@ -154,4 +126,4 @@ def _of_figures(one: Threshold, a: Run, b: Run) -> tuple[Change, str] | str:
 
 
 def _nothing(one: Threshold) -> str:
-    return f"no {one.op or 'operation'} in both runs"
+    return f"no {'operation' if one.op == ALL else one.op} in both runs"

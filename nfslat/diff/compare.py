@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from nfslat.diff.model import Change, Load, Mix, Part, Row
 from nfslat.diff.parts import AtMix, Column, columns, of_means
 from nfslat.diff.runs import Single
 from nfslat.diff.statistics import Sample, percentile_difference
+from nfslat.model.record import Record
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_S
 
@@ -23,8 +23,7 @@ from nfslat.model.units import NS_PER_S
 _FINE = 16
 
 
-@dataclass(frozen=True)
-class Compared:
+class Compared(Record):
     """What two runs with single ops tell."""
 
     load: Load

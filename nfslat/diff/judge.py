@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from nfslat.diff.model import Change, Load, Mix, Part, Row
 from nfslat.diff.statistics import Estimate, holm
+from nfslat.model.record import Record
 
 # How often two equal runs may differ in any figure that is looked at. A diff is made again and again: 1 in 20 is too
 # often.
@@ -38,8 +39,7 @@ def widened(one: Change, error_ms: float) -> Change:
     return dataclasses.replace(one, low=low, high=high, steady=steady, certain=one.certain and steady)
 
 
-@dataclasses.dataclass(frozen=True)
-class Doubt:
+class Doubt(Record):
     """How far means may be off for what is inferred of the host that a run did not capture, both runs together, ms."""
 
     client: float = 0.0

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from nfslat.diff.runs import Single
 from nfslat.model.protocol import DATA_OPS
+from nfslat.model.record import Record
 from nfslat.model.tables import I64
 
 _UNSIZED = -1
 
 
-@dataclass(frozen=True, eq=False)
-class Kinds:
+class Kinds(Record, eq=False):
     """Kinds of both runs, and the kind of each op: rows of `names`, which are (operation, log2 of the class or -1)."""
 
     names: list[tuple[str, int]]

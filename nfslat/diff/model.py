@@ -5,10 +5,10 @@ Durations are float ms, differences are B less A, None is "not known".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 from nfslat.answer.contract import Document, Layer, Must
+from nfslat.model.record import Record
 
 SCHEMA = "nfslat.diff/1"
 RowVerdict = Annotated[
@@ -21,8 +21,7 @@ RowVerdict = Annotated[
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Record):
     """Of one figure. An interval is of 95 % confidence for this figure alone; None where nothing gives one."""
 
     a: float
@@ -36,8 +35,7 @@ class Change:
     relevant: bool  # it is 2 % or more, and 50 us or more where it is a duration
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Record):
     """Of the response time on the client's wire; rows of depth 0 sum to it."""
 
     name: str
@@ -46,8 +44,7 @@ class Part:
     change: Change
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Record):
     """One operation, of one size class where both runs show sizes."""
 
     op: str
@@ -66,8 +63,7 @@ class Row:
     verdict: RowVerdict
 
 
-@dataclass(frozen=True)
-class Mix:
+class Mix(Record):
     """Difference of the means of all ops = within + mix, exactly."""
 
     raw: Change
@@ -78,8 +74,7 @@ class Mix:
     covered_b: float
 
 
-@dataclass(frozen=True)
-class Load:
+class Load(Record):
     """What was asked of the system."""
 
     ops_per_s: Change | None
@@ -89,8 +84,7 @@ class Load:
     differs: list[str]  # how it is another load, in words; empty where it is the same
 
 
-@dataclass(frozen=True)
-class FindingChange:
+class FindingChange(Record):
     """A finding of the two reports."""
 
     code: str
@@ -104,8 +98,7 @@ class FindingChange:
     text: str  # as B has it, of what is gone as A had it
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(Record):
     """Something that the reports say of the systems or of how they were captured."""
 
     name: str
@@ -113,8 +106,7 @@ class Setting:
     b: str
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(Record):
     """One threshold of --check. It is crossed, too, where it cannot be decided."""
 
     text: str
@@ -126,8 +118,7 @@ class Check:
     reason: str
 
 
-@dataclass(frozen=True)
-class RunInfo:
+class RunInfo(Record):
     """Where the figures of a run come from."""
 
     name: str
@@ -137,8 +128,7 @@ class RunInfo:
     verdict: str | None  # of its report
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Record):
     """What B is, against A."""
 
     change: Annotated[str, Must(enum=["slower", "faster", "mixed", "none", "not relevant", "load", "unknown"])]
@@ -147,7 +137,6 @@ class Verdict:
     text: str
 
 
-@dataclass(frozen=True)
 class Diff(Document):
     """What nfslat diff --json writes. Durations are milliseconds, differences are B less A, None is not known."""
 
@@ -173,5 +162,5 @@ class Diff(Document):
     settings: list[Setting]
     transport: list[Setting]  # lost and repeated segments, clock steps
     stack: list[Setting]  # what the reports say of the layers above and below the wire, ms
-    checks: list[Check] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    checks: list[Check] = []
+    notes: list[str] = []

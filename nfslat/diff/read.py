@@ -11,6 +11,7 @@ import numpy as np
 
 from nfslat import __version__, api, pipeline
 from nfslat.answer.model import SCHEMA, Report, Tool
+from nfslat.decode.capture import captures_of
 from nfslat.diff.runs import Run, Single, single_ops
 from nfslat.errors import InputError, UsageError
 from nfslat.evidence.known import Known
@@ -21,7 +22,6 @@ from nfslat.select import Filters
 
 _NEEDED = ("op", "size_bytes", "client_t0_ns", "client_t3_ns", "call_send_ns", "server_ns", "reply_send_ns")
 _OPTIONAL = ("call_net_ns", "reply_net_ns", "one_way_error_ns", "queue_ns", *(f"{name}_ns" for name in CHARGED))
-_NOT_CAPTURES = (".json", ".csv", ".txt", ".md", ".log")
 _START_BYTES = 64
 
 
@@ -29,7 +29,7 @@ def from_file(name: str, filters: Filters, *, engine: str | None, quiet: bool) -
     """A report, a CSV file, a capture or a folder; ``UsageError`` for filters on a report, else ``InputError``."""
     path = Path(name)
     if path.is_dir():
-        return from_captures(captures_in(name), filters, engine=engine, quiet=quiet, name=name)
+        return from_captures(captures_of([name]), filters, engine=engine, quiet=quiet, name=name)
     if not path.exists():
         raise InputError(f"{name}: no such file")
     if not path.is_file():
@@ -48,38 +48,6 @@ def from_file(name: str, filters: Filters, *, engine: str | None, quiet: bool) -
             return _of_csv(name, text) if is_csv else _of_json(name, text)
     except UnicodeDecodeError as problem:
         raise InputError(f"{name}: not a text file") from problem
-
-
-def captures_of(name: str) -> list[str]:
-    """Those in a folder, or the one that it is."""
-    return captures_in(name) if Path(name).is_dir() else [name]
-
-
-def captures_in(name: str) -> list[str]:
-    """The captures in a folder: the server's and the client's, or the only one. Raises ``InputError`` where there is
-    none, or more than one of a side."""
-    folder = Path(name)
-    if not folder.is_dir():
-        raise InputError(f"{name}: no folder with captures server.* and client.*")
-    found = []
-    for side in ("server", "client"):
-        names = sorted(
-            path.name
-            for path in folder.iterdir()
-            if path.name.split(".")[0] == side and path.suffix not in _NOT_CAPTURES and path.is_file()
-        )
-        if len(names) > 1:
-            raise InputError(
-                f"{folder}: holds {len(names)} captures named {side}.* ({', '.join(names)}); name the pair with "
-                "--before SERVER CLIENT or --after SERVER CLIENT"
-            )
-        found += [str(folder / one) for one in names]
-    if not found:
-        raise InputError(
-            f"{folder}: holds no capture named server.* or client.*; name the pair with --before SERVER CLIENT or "
-            "--after SERVER CLIENT"
-        )
-    return found
 
 
 def from_captures(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +16,7 @@ from nfslat.figures.op_columns import CHARGED
 from nfslat.model.blocks import rank
 from nfslat.model.causes import FROM_OUTSIDE, Cause, code
 from nfslat.model.protocol import NULL, NULL32
+from nfslat.model.record import Record
 from nfslat.model.tables import I64, Bool
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
@@ -46,8 +46,7 @@ def layer_of(part: str) -> str:
     return _LAYER_OF.get(part, "network")
 
 
-@dataclass(frozen=True, eq=False)
-class Single:
+class Single(Record, eq=False, dict=True):
     """Ops of a run in the order of their calls, a row each; ns. `parts` sum to `client_ns`, row by row."""
 
     ops: tuple[str, ...]  # names
@@ -57,11 +56,11 @@ class Single:
     client_ns: I64
     parts: dict[str, I64]  # call_send, network, server, reply_send
     queue_ns: I64 | None = None  # of server: the wait for a thread, NULL where unknown; None: nothing is known of it
-    of_network: dict[str, I64] = field(default_factory=dict)  # parts of it: call_net, reply_net
-    causes: dict[str, I64] = field(default_factory=dict)  # what TCP and the path made of client_ns, as in `CHARGED`
+    of_network: dict[str, I64] = {}  # parts of it: call_net, reply_net
+    causes: dict[str, I64] = {}  # what TCP and the path made of client_ns, as in `CHARGED`
     # What of a part is another layer's: tcp_waits and server_paused of server, call_paused of call_net, reply_paused of
     # reply_net. Empty: not known.
-    moved: dict[str, I64] = field(default_factory=dict)
+    moved: dict[str, I64] = {}
     one_way_error_ns: float = 0.0  # of call_net and reply_net, which is no chance
     # Of one capture: the host whose times are inferred ("server" or "client"), and how far a mean of them may be off.
     inferred: str = ""
@@ -112,8 +111,7 @@ def moved_in(one: Single, *, exact: bool) -> dict[str, I64]:
     return {"tcp_waits": least}
 
 
-@dataclass(frozen=True)
-class Figures:
+class Figures(Record):
     """Of one operation of a run, ms, as a report has them."""
 
     op: str
@@ -124,8 +122,7 @@ class Figures:
     parts: dict[str, float | None]  # means: call_send, network, server, reply_send, queue
 
 
-@dataclass(frozen=True)
-class Shift:
+class Shift(Record):
     """Where the response times of a pair that was split change their level, found in the whole of it."""
 
     at_ns: int  # on the client's clock
@@ -135,8 +132,7 @@ class Shift:
     is_split: bool  # as near to the split as can be told
 
 
-@dataclass(frozen=True, eq=False)
-class Run:
+class Run(Record, eq=False, dict=True):
     """`single` is None where nothing but a report is known."""
 
     name: str

@@ -16,12 +16,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from nfslat.model.record import Record
 from nfslat.model.tables import F64, I64
 
 SLICES = 10  # the fewest of Schmeiser's: what waits together, such as one pause, is the likelier within one of them
@@ -34,8 +34,7 @@ _SMALLEST_P = 1e-12  # where bisection of an interval's p ends; Holm multiplies 
 DRIFT = 2  # end to end over half to half: the middles of two halves lie half of the run apart
 
 
-@dataclass(frozen=True, eq=False)
-class Sample:
+class Sample(Record, eq=False, dict=True):
     """Values of the ops of one kind in one run, any unit, and the stretch of the run in which each began."""
 
     values: F64
@@ -104,8 +103,7 @@ class Sample:
         return (float(values[low]) if low >= 0 else -math.inf, float(values[high]) if high < rows else math.inf)
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(Record):
     """Of a difference, B less A; infinite bounds and p = 1 where too little is known."""
 
     difference: float

@@ -13,9 +13,10 @@ from nfslat.errors import UsageError
 from nfslat.model.blocks import each_block
 from nfslat.model.protocol import DATA_OPS, NULL32
 from nfslat.model.tables import I64
-from nfslat.model.units import to_ms
+from nfslat.model.thresholds import parse_ops
+from nfslat.model.units import parse_duration, to_ms
 from nfslat.results import Analysis
-from nfslat.select import op_labels, parse_ops
+from nfslat.select import op_labels
 
 if TYPE_CHECKING:
     from nfslat.evidence.records import Database, HostLoad, Snapshot
@@ -167,12 +168,10 @@ def parse_known(values: list[str], option: str) -> dict[str, float]:
     out: dict[str, float] = {}
     for value in values:
         name, equals, number = value.rpartition("=")
-        try:
-            ms = float(number)
-        except ValueError:
-            ms = -1.0
+        seconds = parse_duration(number, "ms")
+        ms = -1.0 if seconds is None else float(seconds * 1000)
         if not 0 <= ms <= MOST_MS or bool(equals) != bool(name):
-            raise UsageError(f"{option} {value}: give milliseconds (58) or an operation and milliseconds (READ=58)")
+            raise UsageError(f"{option} {value}: give milliseconds (58, or 100us), or an operation with them (READ=58)")
         for known in parse_ops([name], option) or {""}:
             out[known] = ms
     if "" in out and len(out) > 1:

@@ -11,11 +11,11 @@ import dataclasses
 import ipaddress
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec import Struct, field
 
 from nfslat.answer import model
 from nfslat.answer.pictures import SlowOp
@@ -70,19 +70,18 @@ def _side_by_role(side: Side, role: str) -> Side:
     return dataclasses.replace(side, source=dataclasses.replace(side.source, name=role, files=files))
 
 
-@dataclass(eq=False)
-class Pseudonyms:
+class Pseudonyms(Struct, eq=False):
     """What stands for what; it grows as new things are met."""
 
     real: frozenset[_Address] = frozenset()  # no pseudonym is one of these
-    addresses: dict[_Address, str] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)  # components of paths, as they are shown
-    words: dict[tuple[str, str], str] = field(default_factory=dict)  # (kind, word): hosts, MAC addresses, processes
-    sessions: dict[bytes, bytes] = field(default_factory=dict)
+    addresses: dict[_Address, str] = {}
+    names: dict[str, str] = {}  # components of paths, as they are shown
+    words: dict[tuple[str, str], str] = {}  # (kind, word): hosts, MAC addresses, processes
+    sessions: dict[bytes, bytes] = {}
     handles: U32 = field(default_factory=lambda: np.zeros(0, dtype=np.uint32))  # CRC-32, sorted
     numbers: U32 = field(default_factory=lambda: np.zeros(0, dtype=np.uint32))  # of each of them
     encoding: str | None = None  # of names (`nfslat.names.text`)
-    _counts: dict[str, int] = field(default_factory=dict)
+    _counts: dict[str, int] = {}
 
     @classmethod
     def of(cls, found: Correlation | Side, encoding: str | None = None) -> Pseudonyms:

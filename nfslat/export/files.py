@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TextIO
 
 import numpy as np
 
 from nfslat.decode.capture import Source
 from nfslat.model.protocol import NULL, NULL32, op_name, version_name
+from nfslat.model.record import Record
 from nfslat.model.tables import I64, U32, Ops
 from nfslat.model.units import to_s
 from nfslat.names.paths import Paths
@@ -58,8 +58,7 @@ def write_files(found: Correlation | Side, out: TextIO, paths: Paths) -> None:
         out.write("".join(map(_ROW.__mod__, zip(*columns, strict=True))))
 
 
-@dataclass(frozen=True)
-class _Table:
+class _Table(Record):
     """What rows are made of: `op` are rows of `ops`, `row` those of `paths`."""
 
     source: Source
@@ -73,8 +72,7 @@ class _Table:
     size: U32
 
 
-@dataclass(frozen=True)
-class _Cells:
+class _Cells(Record):
     """Texts that many rows share; behind the last one stands that of null."""
 
     ends: list[str]

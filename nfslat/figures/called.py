@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from nfslat.answer.callers import Called
 from nfslat.model.protocol import op_name, program_name
+from nfslat.model.record import Record
 from nfslat.model.tables import State, endpoint
 from nfslat.model.units import to_ms
 from nfslat.results import Side
@@ -43,11 +43,10 @@ class _Calls(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
-class CalledTally:
+class CalledTally(Record):
     """Calls by who calls whom with which procedure."""
 
-    calls: Mapping[_Key, _Calls] = field(default_factory=dict)
+    calls: Mapping[_Key, _Calls] = {}
 
     @classmethod
     def of(cls, side: Side) -> Self:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.answer import model
 from nfslat.answer.words import missing_ops
@@ -124,7 +124,7 @@ def judge(
     worst = None
     if matched.slowest is not None:
         worst = _layers(matched.slowest, None if facts.stalls is None else facts.stalls.slowest_ms)
-    facts = dataclasses.replace(
+    facts = structs.replace(
         facts,
         slowest=worst,
         lost_segments=_sum(one.lost_segments for one in transport or ()),
@@ -185,7 +185,7 @@ def judge(
         lacks_files=any(file_gaps(side.source, side.decoded) for side in c.measured.values()),
         lost_share=0.0 if c.inferred is None else _lost_share(next(iter(c.measured.values()))),
     )
-    mean = dataclasses.replace(facts.mean, kept_ms=facts.kept_by, put_off_ms=put_off_by_layer(facts))
+    mean = structs.replace(facts.mean, kept_ms=facts.kept_by, put_off_ms=put_off_by_layer(facts))
     return Judged(found, verdict(mean, worst, ground, [*found, *hangs], objectives), facts, mean, ground)
 
 
@@ -257,7 +257,7 @@ def _facts(
         focus = row_of(c, ("", known.title(c), ""), rows)
         stalls = stalls_of(c, rows)
         on_wire = _layers(focus, None if stalls is None else stalls.mean_ms)
-        mean = dataclasses.replace(on_wire, client_ms=above, ops=known.title(c))
+        mean = structs.replace(on_wire, client_ms=above, ops=known.title(c))
     unseen = with_unseen(c, mean, rows)
     if unseen is not None and unseen.matters:
         mean = unseen.layers()
@@ -265,7 +265,7 @@ def _facts(
     if thread_ms is not None and _all_in_threads(inflight.server):
         thread_ms = None
     queue = focus.queue_ms if thread_ms is None else max(mean.ms("server") - thread_ms, 0.0)
-    mean = dataclasses.replace(mean, queue_ms=queue)
+    mean = structs.replace(mean, queue_ms=queue)
     names = {label for label, count in counts_of(c, rows).items() if count}
     per_s = rate_per_s(c, names) or None
     sessions = None if above is None or per_s is None else sessions_open(c, rows, per_s * mean.total_ms / 1e3)
@@ -453,8 +453,8 @@ def _of_server(c: Analysis, by_op: list[model.MatchedRow]) -> list[model.Matched
             kinds = [(row_of(c, (row.program, name, row.version), some), some) for name, some in apart if len(some)]
         for one, some in kinds:
             wait_ms = 0.0 if waits_ns is None else to_ms(float(waits_ns[some].mean()))
-            server_ms = dataclasses.replace(one.server_ms, mean=one.server_ms.mean - wait_ms)
-            out.append(dataclasses.replace(one, server_ms=server_ms))
+            server_ms = structs.replace(one.server_ms, mean=one.server_ms.mean - wait_ms)
+            out.append(structs.replace(one, server_ms=server_ms))
     return out
 
 

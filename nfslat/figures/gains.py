@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
+
+from msgspec import structs
 
 from nfslat.answer.advice import Advice
 from nfslat.errors import NfslatError
 from nfslat.figures.whatif import Asked, InEffect, replayed, shows_most
-from nfslat.findings.client import SESSION_SLOTS, SLOT_CODES, Slots
+from nfslat.findings.catalogue import SLOTS
+from nfslat.findings.client import SESSION_SLOTS, Slots
 from nfslat.findings.diagnosis import Diagnosis, Gain
 from nfslat.findings.facts import Facts
 from nfslat.findings.server import THREADS, Queue
@@ -33,7 +35,7 @@ def _with_gain(c: Analysis, f: Facts, now: InEffect, one: Diagnosis) -> Diagnosi
     if one.code == THREADS and workers is not None and shows_most(c):
         enough = _number(advice.threads(f.server_host, now.threads, workers.most_in_flight))
         return _replayed(c, now, one, Asked(times(enough, "thread"), threads=enough or None))
-    if one.code in SLOT_CODES and isinstance(e, Slots) and isinstance(one.advice, Advice) and f.sessions_needed:
+    if one.code in SLOTS and isinstance(e, Slots) and isinstance(one.advice, Advice) and f.sessions_needed:
         slots = _number(one.advice)
         label = f"{times(slots, 'slot')}{'' if one.code == SESSION_SLOTS else ' on each connection'}"
         return _replayed(c, now, one, Asked(label, slots=slots or None))
@@ -60,4 +62,4 @@ def _replayed(c: Analysis, now: InEffect, one: Diagnosis, asked: Asked) -> Diagn
     if expected_ms >= total_ms:
         return one
     words = f"With {asked.text} a replay of the load takes {ms(expected_ms)} instead of {ms(total_ms)} ms on average"
-    return dataclasses.replace(one, gain=Gain(total_ms - expected_ms, "replay", words))
+    return structs.replace(one, gain=Gain(total_ms - expected_ms, "replay", words))

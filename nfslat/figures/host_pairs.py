@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.answer import model
 from nfslat.findings.parts import SHARE_OF_NEARLY_ALL
@@ -79,7 +79,7 @@ def _address(endpoint: str) -> str:
 def limited(row: model.HostPair, inflight: model.InFlight) -> model.HostPair:
     """The row with threads for which calls wait, and slots that are likely to hold them."""
     server, client = inflight.server, inflight.client
-    return dataclasses.replace(
+    return structs.replace(
         row,
         threads_estimate=server.threads_estimate if server.limited else None,
         slots=client.slots_estimate if client.limited else None,
@@ -93,7 +93,7 @@ def told_row(
     known = one.clock.main if one.clock.fits else None
     low, high = (0, 0) if known is None else known.bounds_at(known.t_ns)
     moved_ns = one.moved_ns.get("server", {}).get(pair.there, 0) - one.moved_ns.get("client", {}).get(pair.client, 0)
-    return dataclasses.replace(
+    return structs.replace(
         limited(row, inflight),
         theta_ms=None if known is None else to_ms(known.theta_ns + moved_ns),
         theta_bound_ms=None if known is None else (to_ms(low + moved_ns), to_ms(high + moved_ns)),

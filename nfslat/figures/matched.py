@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.answer import model
 from nfslat.decompose import PART_NAMES
@@ -42,10 +42,10 @@ def matched_ops(c: Analysis, *, brief: bool = False, sums: OpSums | None = None)
     tail = None if c.coarse_ns else row_of(c, ("", "slowest 1 %", ""), slowest(c.client_srt_ns))
     found = matched_of(sums, c.untimed, unmatched, completeness, tail)
     if c.coarse_ns:
-        return dataclasses.replace(found, tick_ms=to_ms(c.coarse_ns))
+        return structs.replace(found, tick_ms=to_ms(c.coarse_ns))
     if brief or found.total is None:
         return found
-    return dataclasses.replace(found, parts=_part_summaries(c, found.total.server_ms))
+    return structs.replace(found, parts=_part_summaries(c, found.total.server_ms))
 
 
 def matched_of(

@@ -1,52 +1,36 @@
-"""What the user calls slow (``READ.p99=20ms``), and response times -> whether it is."""
+"""What the user calls slow (``READ.p99>20ms``), and response times -> whether it is."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from nfslat.answer.model import Objective, Unanswered
 from nfslat.errors import UsageError
 from nfslat.evidence.known import Known
+from nfslat.model.thresholds import ALL as ALL_OPS
+from nfslat.model.thresholds import Threshold, parse_threshold
 from nfslat.model.units import to_ms
-from nfslat.select import parse_ops
 from nfslat.tally.durations import CLIENT
 from nfslat.tally.keys import ALL, names_of
 from nfslat.tally.ops import OpFigures, OpSums
 
-_FORM = r"(?:(?P<op>[A-Za-z0-9_-]+?)(?:\.(?P<figure>mean|p50|p95|p99|max))?)=(?P<value>\d+(?:\.\d+)?)(?P<unit>us|ms|s)?"
-_MS = {None: 1.0, "us": 1e-3, "ms": 1.0, "s": 1e3}
-_ALL = "all"
 
-
-class Slo(NamedTuple):
-    """One --slo."""
-
-    text: str
-    op: str  # "all", or an operation
-    figure: str
-    limit_ms: float
-
-
-def parse_slo(text: str) -> Slo:
-    """Raises ``UsageError`` for anything but ``OP=LIMIT`` and ``OP.FIGURE=LIMIT``."""
-    found = re.fullmatch(_FORM, text.strip())
-    if found is None or float(found["value"]) <= 0:
-        raise UsageError(f"--slo {text}: give an operation and what is too slow: READ=5ms, READ.p99=20ms, all=10ms")
-    op = found["op"]
-    name = _ALL if op.lower() == _ALL else next(iter(parse_ops([op], "--slo")))
-    return Slo(text.strip(), name, found["figure"] or "mean", float(found["value"]) * _MS[found["unit"]])
+def parse_slo(text: str) -> Threshold:
+    """``READ.p99>20ms``, or ``READ>5ms`` for the mean. Raises ``UsageError`` for anything else."""
+    threshold = parse_threshold(text, "--slo", sides=("client",))
+    if not threshold.limit:
+        raise UsageError(f"--slo {text}: whatever takes time would be too slow")
+    return threshold
 
 
 def objectives_of(
     sums: OpSums,
     known: Known,
-    asked: Sequence[Slo],
+    asked: Sequence[Threshold],
     *,
     hidden_share: float,
     unanswered: Sequence[Unanswered] = (),
-    off_ms: Callable[[Slo], float] = lambda _: -1.0,
+    off_ms: Callable[[Threshold], float] = lambda _: -1.0,
 ) -> list[Objective]:
     """In the order given; `sums` are by operation. The application's mean counts where it is known, else the response
     time at the client; a call without a reply takes as long as it waited at the least. `hidden_share` of the ops are in
@@ -57,8 +41,8 @@ def objectives_of(
     figures = {row.label: row for some in (sums.by(lambda key: names_of(key)[1]), sums.total()) for row in some.rows()}
     return [
         _measured(
-            figures.get(ALL if slo.op == _ALL else slo.op),
-            [calls for calls in unanswered if slo.op in (_ALL, calls.op)],
+            figures.get(ALL if slo.op == ALL_OPS else slo.op),
+            [calls for calls in unanswered if slo.op in (ALL_OPS, calls.op)],
             known,
             slo,
             hidden_share,
@@ -76,23 +60,22 @@ def _measured(
     figures: OpFigures | None,
     waits: Sequence[Unanswered],
     known: Known,
-    asked: Slo,
+    asked: Threshold,
     hidden_share: float,
-    off_ms: Callable[[Slo], float],
+    off_ms: Callable[[Threshold], float],
 ) -> Objective:
-    application = (
-        (known.request_ms or known.app_ms).get(asked.op if asked.op != _ALL else "") if asked.figure == "mean" else None
-    )
+    means = known.request_ms or known.app_ms
+    application = means.get("" if asked.op == ALL_OPS else asked.op) if asked.figure == "mean" else None
     measured = application
     if application is None:
         measured = _with_waits(figures, waits, asked.figure)
-    met = None if measured is None else measured <= asked.limit_ms
-    if measured is not None and application is None and abs(measured - asked.limit_ms) <= off_ms(asked):
+    met = None if measured is None else measured <= asked.limit
+    if measured is not None and application is None and abs(measured - asked.limit) <= off_ms(asked):
         met = None
     if met and hidden_share > _SOME_HIDDEN and application is None:
         met = None
     of = "client" if application is None else "application"
-    return Objective(asked.text, asked.op, asked.figure, of, asked.limit_ms, measured, met)
+    return Objective(asked.text, asked.op, asked.figure, of, asked.limit, measured, met)
 
 
 def _with_waits(figures: OpFigures | None, waits: Sequence[Unanswered], figure: str) -> float | None:

@@ -6,7 +6,6 @@ The one list of them: what CSV, Parquet, Arrow and pandas hold goes by it (docs/
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -18,6 +17,7 @@ from nfslat.evidence.known import Traced
 from nfslat.model.blocks import filled
 from nfslat.model.causes import columns
 from nfslat.model.protocol import NULL, NULL32, op_name, program_name, version_name
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64, WHOLE, Bool, Connection
 from nfslat.results import Analysis, Side
 
@@ -50,8 +50,7 @@ class Paths(Protocol):
         """For each of `texts`: is its beginning not known?"""
 
 
-@dataclass(frozen=True, eq=False)
-class Cells:
+class Cells(Record, eq=False):
     """Some rows of one column. Where `labels` is there, `values` are rows of it. What `null` marks has no meaning."""
 
     values: Values
@@ -59,15 +58,14 @@ class Cells:
     labels: tuple[str, ...] | tuple[int, ...] | tuple[bool, ...] | None = None
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Record):
     """What a column is; `dtype` is numpy's name of it, or "text"."""
 
     name: str
     dtype: str
     unit: str  # "ns", "bytes"; "" where it is a name or a number
     says: str
-    make: Callable[[Block], Cells] = field(repr=False)
+    make: Callable[[Block], Cells]
     is_moment: bool = False  # ns since 1970, not a length of time
     is_hex: bool = False  # in CSV
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +11,12 @@ from nfslat.clock.one_way import mean_error_ns
 from nfslat.decode.capture import Source
 from nfslat.decompose import PART_NAMES, ClientClock, ConstantOffset, Parts, client_srt_ns, server_srt_ns
 from nfslat.model.protocol import NULL, NULL32, op_name, program_name, version_name
+from nfslat.model.record import Record
 from nfslat.model.tables import CALL_SHOWN_LAST, REPLY_SHOWN_LAST, State, last_sent_ns
 from nfslat.results import Correlation, Side
 
 
-@dataclass(frozen=True)
-class Sent:
+class Sent(Record):
     """A call or a reply as one side saw it: frames (counted through a set of files) and int ns on that side's clock."""
 
     first_frame: int
@@ -27,8 +26,7 @@ class Sent:
     last_ns: int
 
 
-@dataclass(frozen=True)
-class SideView:
+class SideView(Record):
     """What one side saw of the op. `again` are the later transmissions of its call (RPC retransmissions)."""
 
     source: Source
@@ -51,8 +49,7 @@ class SideView:
         return f"{number} of {Path(file.name).name}" if len(self.source.files) > 1 else str(number)
 
 
-@dataclass(frozen=True)
-class OpView:
+class OpView(Record):
     """One matched op, with everything that is shown of it. Durations are int ns."""
 
     xid: int
@@ -154,8 +151,7 @@ def side_view(side: Side, row: int) -> SideView:
     )
 
 
-@dataclass(frozen=True)
-class Packet:
+class Packet(Record):
     """A moment of an op, and the packet that shows it."""
 
     ns: int  # after the call's first byte, on the client's clock

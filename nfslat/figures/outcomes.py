@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.findings.facts import Failing, PutOff
 from nfslat.model.details import Names
@@ -37,7 +37,7 @@ def put_off_of(ops: Ops, tried: Sequence[Request], rows: I32 | I64, there: Ops, 
     for one in some:
         by_reason[one.reason].append(one)
     put_off = {
-        reason.value: dataclasses.replace(
+        reason.value: structs.replace(
             _put_off(ops, of, over), holders=_holders(there, ops.fh[put_off_rows(of)], reason)
         )
         for reason, of in by_reason.items()
@@ -114,7 +114,7 @@ def _put_off(ops: Ops, some: Sequence[Request], over: int) -> PutOff:
     if not waited:
         return answers
     sums = Retries.of(ops, waited)
-    return dataclasses.replace(
+    return structs.replace(
         answers,
         requests=sums.requests,
         tries=sums.tries,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -16,6 +15,7 @@ from nfslat.figures.matched import begins_ns
 from nfslat.figures.op_columns import Labels, Paths, numbers_of
 from nfslat.model.blocks import filled
 from nfslat.model.protocol import DATA_OPS, NFS, NULL
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64, Kind, endpoint
 from nfslat.model.units import NS_PER_S, iso, to_s
 from nfslat.results import Analysis
@@ -40,8 +40,7 @@ _OTHERS_KEY = ("",)  # is no key of a group
 Groups = tuple[I32, Sequence[Any]]  # which group each matched op is in, and the key of each
 
 
-@dataclass(frozen=True, eq=False)
-class PivotSums:
+class PivotSums(Record, eq=False):
     """Matched ops in groups, which `sums` has by their keys; of two that are joined, `begin_ns` is that of the first.
 
     `others` are keys of groups that were put together, in one whose key is `_OTHERS_KEY`: those with least time where

@@ -6,7 +6,6 @@ One block is all of two captures that are judged at once; where they are judged 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from nfslat.answer import model
@@ -15,6 +14,7 @@ from nfslat.figures.notes import notes_of
 from nfslat.findings.capture import capture_findings
 from nfslat.findings.clock import clock_findings
 from nfslat.findings.diagnosis import Diagnosis
+from nfslat.model.record import Record
 from nfslat.results import Analysis, Correlation
 from nfslat.select import Filters
 from nfslat.tally.captures import CaptureTally
@@ -27,8 +27,7 @@ from nfslat.tally.unanswered import UnansweredTally
 from nfslat.tally.unseen import UnseenTally
 
 
-@dataclass(frozen=True, eq=False)
-class Sums:
+class Sums(Record, eq=False):
     """What the captures tell of their operations, but for response times; None: not known, or not asked for."""
 
     clock: ClockTally | None

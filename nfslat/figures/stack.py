@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
+
+from msgspec import structs
 
 from nfslat.answer.model import StackRow
 from nfslat.evidence.known import CallMeans, Known, data_ops, data_rows, title_of
@@ -14,6 +14,7 @@ from nfslat.figures.outcomes import put_off_of
 from nfslat.figures.unseen import with_unseen
 from nfslat.findings.layers import Layers
 from nfslat.model.protocol import DATA_OPS
+from nfslat.model.record import Record
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
@@ -67,13 +68,12 @@ def stack(known: Known, c: Analysis) -> Stack:
     return StackTally.of(known, c).rows(known)
 
 
-@dataclass(frozen=True)
-class StackTally:
+class StackTally(Record):
     """Blocks of the stack, each with how many ops its means are over; and what must be said with them."""
 
-    blocks: Mapping[str, tuple[int, Layer]] = field(default_factory=dict)  # by the operation that figures are of
+    blocks: Mapping[str, tuple[int, Layer]] = {}  # by the operation that figures are of
     without_ops: tuple[str, ...] = ()  # operations that a figure is known for
-    calls: Mapping[str, CallMeans] = field(default_factory=dict)
+    calls: Mapping[str, CallMeans] = {}
     notes: tuple[str, ...] = ()
     inferred: str | None = None  # a side that was not captured
 
@@ -153,7 +153,7 @@ def _of_call(one: CallMeans) -> list[StackRow]:
 
 
 def _as_inferred(row: StackRow, side: str) -> StackRow:
-    return dataclasses.replace(row, source="inferred") if row.source == f"{side} capture" else row
+    return structs.replace(row, source="inferred") if row.source == f"{side} capture" else row
 
 
 def _blocks(known: Known) -> list[str]:

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from nfslat.clock.tick import FINE, mean_error_ns
-from nfslat.figures.objectives import Slo
 from nfslat.findings.coarse import Ticks
+from nfslat.model.thresholds import Threshold
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
 
@@ -32,7 +32,7 @@ def ticks_of(c: Analysis) -> Ticks | None:
     return Ticks(to_ms(c.coarse_ns), ops, client_ms, server_ms, network_ms, apart_ms, is_alone)
 
 
-def objective_error_ms(c: Analysis, asked: Slo) -> float:
+def objective_error_ms(c: Analysis, asked: Threshold) -> float:
     """By so much a figure may be off where the client's stamps tick slowly: any duration by a tick; -1: by nothing."""
     tick = c.ticks.get("client" if c.inferred is None else c.inferred.near, FINE)
     if not tick.ns:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.answer import model
 from nfslat.errors import InputError, UsageError
@@ -164,7 +165,7 @@ def joined(some: Sequence[model.WhatIf]) -> model.WhatIf:
                 changed[one.name] = sum(values)
             elif isinstance(value, float):
                 changed[one.name] = mean(values)
-        return dataclasses.replace(rows[0], **changed)
+        return structs.replace(rows[0], **changed)
 
     made: model.WhatIf = of_all(some)
     return made
@@ -180,7 +181,7 @@ def with_figures(replay: model.WhatIf, row: model.MatchedRow) -> model.WhatIf:
     expected = model.MeanAndP99(
         client.mean * after.mean / max(before.mean, 1e-9), client.p99 * after.p99 / max(before.p99, 1e-9)
     )
-    return dataclasses.replace(replay, client_ms=client, expected_client_ms=expected)
+    return structs.replace(replay, client_ms=client, expected_client_ms=expected)
 
 
 def _figures(figures: replay.Figures) -> model.MeanAndP99:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from nfslat.answer.model import AuditNote, Capture, Finding
-from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence
+from nfslat.findings.diagnosis import Diagnosis, Evidence
 
 # What a wrong clock touches is wrong, what is missing is not there, and the rest is noise; codes that are not here are
 # in between.
@@ -23,14 +22,13 @@ _GRAVEST = (
 _LEAST = ("observer-effect", "capture-duplicates", "capture-reordered")
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Audited(Evidence):
+class Audited(Evidence, frozen=True, kw_only=True):
     """Of all findings on the captures themselves."""
 
     capture: str  # server, client or both
     count: int
-    share: float | None = field(default=None, metadata=OPTIONAL)
-    of: str | None = field(default=None, metadata=OPTIONAL)  # what
+    share: float | None = None
+    of: str | None = None  # what
 
 
 def _messages(capture: Capture) -> int:

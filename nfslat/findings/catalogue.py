@@ -8,7 +8,6 @@ diff`, the fleet and the laboratory read it from here.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from enum import StrEnum
 
 from nfslat.answer.model import NextStep
@@ -16,11 +15,12 @@ from nfslat.findings import steps as step
 from nfslat.findings.steps import Step
 from nfslat.findings.words import filled
 from nfslat.model.causes import LOSSES, Cause, Charge
+from nfslat.model.record import Record
 
 MANUAL = "docs/findings.md"
-HANGS = ("window-stays-shut", "never-acknowledged", "calls-unanswered")
 # Of the mean: a finding that explains less is not the cause. Loss is never as it should be.
 CAUSE, SYMPTOM, LOSS = 0.2, 0.5, 0.1
+OPEN_SHARE, OPEN_MS = 0.3, 5.0  # of the mean, and ms, without a reason: nobody can be told whose fault they are
 
 
 class Needs(StrEnum):
@@ -31,8 +31,7 @@ class Needs(StrEnum):
     EITHER = "either"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Counter:
+class Counter(Record, kw_only=True):
     """What a host counts that speaks for a finding, or against it, whatever packets make likely.
 
     Both ranges are from least to most, bounds included; between them it says nothing.
@@ -47,8 +46,7 @@ class Counter:
     proves: bool = True  # what speaks for it; else something harmless counts alike
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
+class Row(Record, kw_only=True):
     """A finding. Braces in a text name fields and properties of its evidence, which are put in their place."""
 
     code: str
@@ -63,8 +61,14 @@ class Row:
     least: float = CAUSE  # of the mean; `SYMPTOM` where something else mostly lies behind it
     causes: frozenset[Charge] = frozenset()  # whose waits it is about
     explains: tuple[str, ...] = ()  # parts of the response time, and columns of causes, that may grow with it
-    # It says whose the time is, or where it passes, and not why: alone it decides nothing.
+    # It says whose the time is, or where it passes, and not why: alone it decides nothing. Of the mean, and ms, that
+    # leave a verdict open where this has them.
     is_vague: bool = False
+    open_from: tuple[float, float] = (OPEN_SHARE, OPEN_MS)
+    is_hang: bool = False  # something waits until the capture ends
+    is_put_off: bool = False  # the server put requests off, which the client tried again
+    is_slots: bool = False  # of the client: of a connection, or of a session
+    shows_itself: bool = False  # in the packets of either host: errors in replies, calls that come again
     decided_by: tuple[Step, ...] = ()  # measurements that prove it, or refute it; the first is the next to be made
     counter: Counter | None = None
     event: str = ""  # what a chart marks of it (`nfslat.answer.pictures.Event`, and hangs and recoveries); "": nothing
@@ -489,6 +493,7 @@ ROWS = (
     ),
     Row(
         code="between-taps",
+        open_from=(0.4, 1.0),
         layer="network",
         title="Time between the two capture points that nothing explains",
         headline="Nothing explains {unexplained_ms} ms between the two capture points: the path, or a host that "
@@ -698,6 +703,8 @@ ROWS = (
     ),
     Row(
         code="window-stays-shut",
+        is_hang=True,
+        shows_itself=True,
         layer="either",
         event="hang",
         title="A window stays shut",
@@ -717,6 +724,8 @@ ROWS = (
     ),
     Row(
         code="never-acknowledged",
+        is_hang=True,
+        shows_itself=True,
         layer="network",
         event="hang",
         title="Data are retransmitted and again, and never acknowledged",
@@ -739,6 +748,8 @@ ROWS = (
     ),
     Row(
         code="calls-unanswered",
+        is_hang=True,
+        shows_itself=True,
         layer="either",
         event="hang",
         title="Calls are not answered",
@@ -764,6 +775,8 @@ ROWS = (
     ),
     Row(
         code="server-grace",
+        is_put_off=True,
+        shows_itself=True,
         layer="server",
         title="The server is in its grace period",
         headline="The server is in its grace period: {tried}",
@@ -785,6 +798,8 @@ ROWS = (
     ),
     Row(
         code="server-delay",
+        is_put_off=True,
+        shows_itself=True,
         layer="server",
         title="The server has clients come again later",
         headline="The server tells clients to try again later: {tried}",
@@ -805,6 +820,8 @@ ROWS = (
     ),
     Row(
         code="state-lost",
+        is_put_off=True,
+        shows_itself=True,
         layer="server",
         event="recovery",
         title="The server does not know the client's session, lease or state",
@@ -839,6 +856,7 @@ ROWS = (
     ),
     Row(
         code="operations-fail",
+        shows_itself=True,
         layer="server",
         title="The server answers operations with errors",
         headline="{fail}",
@@ -858,6 +876,8 @@ ROWS = (
     ),
     Row(
         code="lock-wait",
+        is_put_off=True,
+        shows_itself=True,
         layer="client",
         title="Requests wait for a lock that somebody else holds",
         headline="Requests wait for locks that others hold: {tried}",
@@ -875,6 +895,7 @@ ROWS = (
     ),
     Row(
         code="rpc-timeout",
+        shows_itself=True,
         layer="client",
         title="Calls are sent again while the server works on them",
         headline="{again}",
@@ -894,6 +915,7 @@ ROWS = (
     ),
     Row(
         code="client-slots",
+        is_slots=True,
         layer="client",
         title="Requests wait for a slot of their connection",
         headline="{all_slots}",
@@ -919,6 +941,7 @@ ROWS = (
     ),
     Row(
         code="session-slots",
+        is_slots=True,
         layer="client",
         title="Requests wait for a slot of their NFSv4.1 session",
         headline="{of_session}",
@@ -976,6 +999,7 @@ ROWS = (
     ),
     Row(
         code="above-wire",
+        open_from=(0.4, 1.0),
         layer="client",
         title="Time above the wire that no limit explains",
         headline="{above_wire_ms} ms of the application's time is above the wire, and no limit of the client explains "
@@ -1022,6 +1046,14 @@ ROWS = (
 )
 _BY_CODE = {one.code: one for one in ROWS}
 CODES = frozenset(_BY_CODE)
+
+
+def _having(column: str) -> frozenset[str]:
+    return frozenset(one.code for one in ROWS if getattr(one, column))
+
+
+VAGUE, HANGS, PUT_OFF, SLOTS = (_having(column) for column in ("is_vague", "is_hang", "is_put_off", "is_slots"))
+SHOW_THEMSELVES = _having("shows_itself")
 
 
 def row(code: str) -> Row:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
+from msgspec.structs import replace
+
+from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
 from nfslat.findings.tune import advice
 from nfslat.findings.words import ms, percent, span, times
 from nfslat.wire.above import Why
 
 SESSION_SLOTS = "session-slots"
-SLOT_CODES = ("client-slots", SESSION_SLOTS)
 ABOVE = "above-wire"
 _HELD_BY_SLOTS = "slots"  # `ClientInFlight.held`
 _SOME = 0.05
@@ -32,8 +32,7 @@ _KEPT = {
 }
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Slots(Evidence):
+class Slots(Evidence, kw_only=True):
     """Of client-slots and session-slots."""
 
     slots: int  # of the mount, or of the session
@@ -79,8 +78,7 @@ class Slots(Evidence):
         return f" in use {percent(self.at_limit_share)} of the time"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class AboveWire(Evidence):
+class AboveWire(Evidence, kw_only=True):
     """Evidence of the finding above-wire."""
 
     above_wire_ms: float  # of the application's mean
@@ -94,8 +92,7 @@ class AboveWire(Evidence):
     unseen_ms: float | None  # what each of their ops would have to take to explain all of it
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Serial(Evidence):
+class Serial(Evidence, kw_only=True):
     """Evidence of the finding serial-calls."""
 
     calls: int
@@ -106,8 +103,7 @@ class Serial(Evidence):
     listings: int  # READDIRs whose replies hold no attributes
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Pieces(Evidence):
+class Pieces(Evidence, kw_only=True):
     """The parts of a call, of serial-pieces."""
 
     call: str  # of the application, or its wait
@@ -120,7 +116,7 @@ class Pieces(Evidence):
     network_ms: float  # of a call, all its operations together
     server_ms: float
     above_wire_ms: float  # before, between and behind them
-    is_joined: bool = field(default=True, metadata=OPTIONAL)  # each call with its own; else it is as long as these
+    is_joined: bool = True  # each call with its own; else it is as long as these
 
     @property
     def why(self) -> str:

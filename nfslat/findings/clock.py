@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nfslat.answer.model import Clock, ClockStep, Finding
 from nfslat.findings.diagnosis import Diagnosis, Evidence
 
@@ -12,8 +10,7 @@ _UNUSUAL_PPM = 100
 _MOST_STEPS = 3  # that are named one by one
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Step(Evidence):
+class Step(Evidence, frozen=True, kw_only=True):
     """Of clock-step."""
 
     ms: float
@@ -21,22 +18,19 @@ class Step(Evidence):
     at: str
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class MoreSteps(Evidence):
+class MoreSteps(Evidence, frozen=True, kw_only=True):
     """Of clock-step: those that are not named one by one."""
 
     count: int
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class NoFit(Evidence):
+class NoFit(Evidence, frozen=True, kw_only=True):
     """Of clock-unknown."""
 
     contradicting: int  # calls and replies that agree with no offset that the others allow
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Drift(Evidence):
+class Drift(Evidence, frozen=True, kw_only=True):
     """Of clock-drift."""
 
     drift_ppm: float

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
 from nfslat.findings.words import ms, percent, span, times
@@ -21,8 +19,7 @@ _WHERE = {
 }
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Connecting(Evidence):
+class Connecting(Evidence, frozen=True, kw_only=True):
     """What the finding syn-unanswered rests on."""
 
     connections: int

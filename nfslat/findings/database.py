@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
@@ -16,8 +17,7 @@ _SOME = 0.1  # of the database time: worth a word
 _LEAST_S = 60.0  # less database time is no load
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class NoWait(Evidence):
+class NoWait(Evidence, kw_only=True):
     """Of database-no-wait."""
 
     db_time_min: float

@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self
+
+from msgspec import structs
 
 from nfslat.answer.advice import Advice
 from nfslat.answer.model import Finding
 from nfslat.findings.catalogue import row
 from nfslat.findings.facts import MATTERS
 from nfslat.findings.words import lowered
-
-# Metadata of fields of evidence: not in the JSON where it is None; evidence whose own fields stand there in its place.
-OPTIONAL = {"optional": True}
-INLINED = {"inlined": True}
+from nfslat.model.record import Record
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """The figures that a finding rests on; a dataclass of its own for each kind, in the order that the JSON has.
+class Evidence(Record, kw_only=True):
+    """The figures that a finding rests on; a class of its own for each kind, in the order that the JSON has.
 
+    What may be None by default is not in the JSON where it is; of evidence in evidence, the fields stand there.
     A finding that knows its share of the slowest 1 % has a field ``share_slowest``, which `diagnosis` fills.
     """
 
     def as_dict(self) -> dict[str, Any]:
         """As the report has it."""
         out: dict[str, Any] = {}
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if "inlined" in one.metadata:
-                out |= {} if value is None else value.as_dict()
-            elif value is not None or "optional" not in one.metadata:
-                out[one.name] = list(value) if isinstance(value, tuple) else value
+        for name, value in structs.asdict(self).items():
+            if isinstance(value, Evidence):
+                out |= value.as_dict()
+            elif value is not None or name not in self.where_known():
+                out[name] = list(value) if isinstance(value, tuple) else value
         return out
+
+    @classmethod
+    def where_known(cls) -> list[str]:
+        """Names of what may be left out of the JSON."""
+        defaults = cls.__struct_defaults__
+        fields = cls.__struct_fields__[len(cls.__struct_fields__) - len(defaults) :]
+        return [name for name, default in zip(fields, defaults, strict=True) if default is None]
 
     @classmethod
     def read(cls, found: Finding) -> Self:
@@ -43,9 +46,9 @@ class Evidence:
     @property
     def of_part(self) -> Self:
         """The same beside figures of more ops, of whose slowest 1 % it knows nothing."""
-        if all(one.name != "share_slowest" for one in fields(self)):
+        if "share_slowest" not in self.__struct_fields__:
             return self
-        return dataclasses.replace(self, share_slowest=None)  # type: ignore[call-arg]  # see above
+        return structs.replace(self, share_slowest=None)
 
     @property
     def may_be_more(self) -> bool:
@@ -53,8 +56,7 @@ class Evidence:
         return False
 
 
-@dataclass(frozen=True, kw_only=True)
-class LookAt:
+class LookAt(Record, kw_only=True):
     """Advice where there is no value to set: what to look at, and how."""
 
     knob: str = ""  # "": that of its row in the catalogue
@@ -66,7 +68,7 @@ class LookAt:
 
     def as_dict(self) -> dict[str, Any]:
         """As the report has it: without what is not said."""
-        said = {one.name: getattr(self, one.name) for one in fields(self)}
+        said = structs.asdict(self)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items() if value}
 
 
@@ -78,8 +80,7 @@ class Gain(NamedTuple):
     words: str = ""  # of a replay, as a sentence without its full stop
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Record):
     """A finding while it is reasoned on; `code` is a row of the catalogue."""
 
     code: str
@@ -130,7 +131,7 @@ def diagnosis(
     known = [one for one in (share, slowest) if one is not None]
     severity = "warning" if not known or max(known) >= MATTERS else "info"
     if isinstance(advice, LookAt) and not advice.knob:
-        advice = dataclasses.replace(advice, knob=row(code).knob)
+        advice = structs.replace(advice, knob=row(code).knob)
     if slowest is not None:
-        evidence = dataclasses.replace(evidence, share_slowest=slowest)  # type: ignore[call-arg]  # see `Evidence`
+        evidence = structs.replace(evidence, share_slowest=slowest)
     return Diagnosis(code, layer, severity, share, slowest, confidence, text, evidence, advice)

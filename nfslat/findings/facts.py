@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from nfslat.answer.model import (
@@ -22,6 +21,7 @@ from nfslat.findings.layers import Layers
 from nfslat.findings.unseen import WithUnseen
 from nfslat.model.causes import FROM_OUTSIDE, Cause
 from nfslat.model.protocol import DATA_OPS
+from nfslat.model.record import Record
 from nfslat.wire.above import Why
 from nfslat.wire.connecting import Fate
 from nfslat.wire.size_limit import SizeLimit
@@ -111,8 +111,7 @@ class SlowOps(NamedTuple):
     late_ms: float | None = None  # as `LateCalls.mean_ms`, of the calls that came meanwhile; None: too few of them
 
 
-@dataclass(frozen=True)
-class LateCalls:
+class LateCalls(Record):
     """How late calls came to the server's capture while that showed nothing at all, and nothing else explains it."""
 
     mean_ms: float
@@ -122,8 +121,7 @@ class LateCalls:
     quickest_ms: float | None
 
 
-@dataclass(frozen=True)
-class DelayedAcks:
+class DelayedAcks(Record):
     """Pauses of a sender that an ACK ended which its receiver had kept back."""
 
     count: int
@@ -160,8 +158,7 @@ class Rate(NamedTuple):
     hog: Hog | None = None
 
 
-@dataclass(frozen=True)
-class HostPauses:
+class HostPauses(Record):
     """Times in which a host took nothing and sent nothing, and others sent to it."""
 
     count: int
@@ -171,8 +168,7 @@ class HostPauses:
     frame: int | None = None  # of that host's own capture: the first that it then took
 
 
-@dataclass(frozen=True)
-class KeptAbove:
+class KeptAbove(Record):
     """Times in which no request could leave the client (`nfslat.wire.above`)."""
 
     count: int
@@ -182,8 +178,7 @@ class KeptAbove:
     above_wire_ms: float  # mean over the ops, at most, which no op's SRT holds: what requests waited there for it
 
 
-@dataclass(frozen=True)
-class PutOff:
+class PutOff(Record):
     """Requests that the server answered with errors of one kind, and that were tried again as new calls."""
 
     requests: int  # that were tried again
@@ -230,16 +225,15 @@ class InPieces(NamedTuple):
     is_joined: bool = True  # each with its own operations; else they are as long as these, which go on in a file
 
 
-@dataclass(frozen=True)
-class Stalls:
+class Stalls(Record):
     """What TCP and the path made of the time, by (part, cause): mean ms over the same ops as the facts' `mean`."""
 
     mean_ms: Mapping[tuple[str, str], float]
     slowest_ms: Mapping[tuple[str, str], float]  # of the slowest 1 %
     ops: Mapping[tuple[str, str], int]
-    delayed_acks: Mapping[str, DelayedAcks] = field(default_factory=dict)  # "call_send", "reply_send": of whose sender
+    delayed_acks: Mapping[str, DelayedAcks] = {}  # "call_send", "reply_send": of whose sender
     rates: Sequence[Rate] = ()
-    host_pauses: Mapping[str, HostPauses] = field(default_factory=dict)  # "server", "client"
+    host_pauses: Mapping[str, HostPauses] = {}  # "server", "client"
 
     def ms(self, causes: Collection[str], parts: Collection[str] = PART_NAMES) -> float:
         """What these causes made of these parts."""
@@ -277,8 +271,7 @@ def moved_ms(of: Mapping[tuple[str, str], float], server_ms: float, network_ms: 
     return moved if any(moved.values()) else {}
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(Record):
     """Durations are ms. None is "not known" everywhere, and what is not known makes no finding.
 
     `mean` is over the ops that the verdict is about; where the application's time is known that is those it speaks of.
@@ -302,8 +295,8 @@ class Facts:
     lost_share: float = 0.0  # of the bytes between the captures, where both show all of them
     spurious_segments: int | None = None  # sent again although they had arrived
     stalls: Stalls | None = None
-    jitter: Mapping[str, Jitter] = field(default_factory=dict)  # by part, of directions that hold nearly all messages
-    hogs: Mapping[str, Hog] = field(default_factory=dict)  # by the layer whose queue it is
+    jitter: Mapping[str, Jitter] = {}  # by part, of directions that hold nearly all messages
+    hogs: Mapping[str, Hog] = {}  # by the layer whose queue it is
     server: ServerInFlight | None = None
     client: ClientInFlight | None = None
     sessions: Sequence[SessionInFlight] = ()
@@ -314,8 +307,8 @@ class Facts:
     sent_again: Resent | None = None
     slow_ops: SlowOps | None = None
     sessions_open: float | None = None  # requests that the application has open on average, by Little's law
-    kept_above: Mapping[str, KeptAbove] = field(default_factory=dict)  # by `Why`
-    put_off: Mapping[str, PutOff] = field(default_factory=dict)  # by `Says`
+    kept_above: Mapping[str, KeptAbove] = {}  # by `Why`
+    put_off: Mapping[str, PutOff] = {}  # by `Says`
     recoveries: Sequence[tuple[str, float]] = ()  # when the client made its session or leases anew, and for how long
     unanswered: Sequence[Unanswered] = ()  # the longest wait first
     hangs: Sequence[Hang] = ()  # those that hang still first, and the longest of each
@@ -338,7 +331,7 @@ class Facts:
     slot_wait_ms: float | None = None  # as the client says: mean wait of an RPC before it is sent
     resent_share: float | None = None  # of the segments that both hosts sent, those that they count as sent again
     database: Database | None = None
-    loads: Mapping[str, HostLoad] = field(default_factory=dict)  # by side
+    loads: Mapping[str, HostLoad] = {}  # by side
     server_host: Snapshot | None = None
     client_host: Snapshot | None = None
 

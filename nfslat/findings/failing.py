@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec.structs import replace
 
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts, Failing
@@ -39,8 +39,7 @@ _WHAT_TO_DO = {
 _ELSE = ("journalctl -u nfs-server --since '-1 h' # on the server", "what the server says of it")
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Failed(Evidence):
+class Failed(Evidence, kw_only=True):
     """What the finding operations-fail rests on."""
 
     op: str

@@ -4,15 +4,17 @@ answers."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec.structs import replace
 
 from nfslat.answer.model import Hang, Unanswered
-from nfslat.findings.catalogue import CAUSE, HANGS
-from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
+from nfslat.findings.catalogue import CAUSE
+from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
 from nfslat.findings.server import Reconnect
 from nfslat.findings.words import lowered, ms, span, times
 
+SHUT, UNACKNOWLEDGED, UNANSWERED = "window-stays-shut", "never-acknowledged", "calls-unanswered"
 _OFTEN = 3  # tries, of which one would have come by
 _LEADING_WAIT_MS = 10_000.0  # a call that is older leads, however many others were answered
 _OTHER = {"server": "client", "client": "server"}
@@ -24,8 +26,7 @@ _UNTIL = {
 }
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Hanging(Evidence):
+class Hanging(Evidence, kw_only=True):
     """Of window-stays-shut and never-acknowledged."""
 
     connections: int
@@ -41,8 +42,8 @@ class Hanging(Evidence):
     frame: int  # of the last try, in the capture of who waits
     heard: str | None  # the last packet of the other end
     # tries while the other capture ran, too, and those of them that it shows
-    compared: int | None = field(default=None, metadata=OPTIONAL)
-    arrived: int | None = field(default=None, metadata=OPTIONAL)
+    compared: int | None = None
+    arrived: int | None = None
 
     @property
     def how_long(self) -> str:
@@ -103,7 +104,7 @@ def _finding(why: str, hangs: Sequence[Hang]) -> Diagnosis:
     is_window = longest.awaits == "window"
     few = why == "lost" and (longest.compared or 0) < _OFTEN
     found = diagnosis(
-        HANGS[0 if is_window else 1],
+        SHUT if is_window else UNACKNOWLEDGED,
         host if is_window or why == "taken" else "network",
         (_shut if is_window else _unacknowledged)(evidence, longest, host, why),
         share=None,
@@ -199,8 +200,7 @@ def _of_path(host: str, why: str) -> LookAt:
     )
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Waiting(Evidence):
+class Waiting(Evidence, kw_only=True):
     """Figures of calls-unanswered; those of one call are the oldest's."""
 
     ops: str  # ``3 READs``
@@ -218,8 +218,8 @@ class Waiting(Evidence):
     frame: int
     acked: bool
     holed: bool
-    arrived: int | None = field(default=None, metadata=OPTIONAL)  # in the server's capture
-    replied: int | None = field(default=None, metadata=OPTIONAL)  # of them, those with a reply there
+    arrived: int | None = None  # in the server's capture
+    replied: int | None = None  # of them, those with a reply there
     answered: int  # other calls that the server answered meanwhile
     answered_others: int  # of them, those of other clients
 
@@ -290,7 +290,7 @@ def _waiting(layer: str, groups: Sequence[Unanswered], ops: int, total_ms: float
     is_long = oldest.longest_ms >= _LEADING_WAIT_MS
     is_known = _place(oldest)[1] and not evidence.replied
     waiting = diagnosis(
-        HANGS[2],
+        UNANSWERED,
         layer,
         _unanswered(evidence),
         share=None,

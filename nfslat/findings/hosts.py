@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
+from msgspec.structs import replace
+
+from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import AT_CLIENT, AT_SERVER, Facts, worth
 from nfslat.findings.words import ms, percent, span, times
 from nfslat.model.causes import Cause
@@ -22,8 +23,7 @@ _PRESSURE, _MEMORY = 0.2, 0.05  # of the time
 _SWAP_KIB_S, _FAULTS_S = 100.0, 100.0
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class HostPause(Evidence):
+class HostPause(Evidence, kw_only=True):
     """Evidence of the finding host-pause."""
 
     wait_ms: float  # mean, of the ops on the wire
@@ -36,7 +36,7 @@ class HostPause(Evidence):
     at: str  # when the longest began, by the client's clock
     frame: int | None  # of that host's capture: the first that it then took
     ops: int  # that waited, at least
-    share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
+    share_slowest: float | None = None  # of the slowest 1 %
 
     @property
     def how_long(self) -> str:
@@ -45,8 +45,7 @@ class HostPause(Evidence):
         return f"{often}for {'up to ' if often else ''}{span(self.longest_ms)}"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Busy(Evidence):
+class Busy(Evidence, kw_only=True):
     """Evidence of the finding host-busy."""
 
     signs: tuple[str, ...]  # what its own tools say of it, in words

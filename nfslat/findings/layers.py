@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec.structs import replace
 
 from nfslat.answer.words import SAME_MS, of_mean, with_places
+from nfslat.model.record import Record
 
 # Of the latency stack; where two are equal the first is meant.
 _ROWS = {
@@ -16,8 +18,7 @@ _ROWS = {
 LAYERS = {"server": "the server", "network": "the network", "client": "the client, above the wire,"}
 
 
-@dataclass(frozen=True)
-class Layers:
+class Layers(Record):
     """Mean ms that each layer adds to one population of ops; `client_ms` only where the application's is known."""
 
     server_ms: float
@@ -25,11 +26,11 @@ class Layers:
     client_ms: float | None = None
     ops: str = ""  # which ops the means are over, where it is not all of them
     # By layer, ms that are its own though they lie within the time of another; they sum to 0 (`facts.moved_ms`).
-    moved_ms: Mapping[str, float] = field(default_factory=dict)
+    moved_ms: Mapping[str, float] = {}
     # By layer, of `client_ms` what it kept above the wire, at most: that is its own.
-    kept_ms: Mapping[str, float] = field(default_factory=dict)
+    kept_ms: Mapping[str, float] = {}
     # By layer, of `client_ms` what passes between tries that were answered with its errors: that is its own, too.
-    put_off_ms: Mapping[str, float] = field(default_factory=dict)
+    put_off_ms: Mapping[str, float] = {}
     queue_ms: float | None = None  # of the server's, the wait for a thread
 
     @property

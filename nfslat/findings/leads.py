@@ -6,17 +6,17 @@ above the wire, where packets do not show it. A layer that is merely the largest
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
+
+from msgspec import structs
 
 from nfslat.answer.model import NextStep, Objective
 from nfslat.answer.words import complete
 from nfslat.findings import steps
-from nfslat.findings.catalogue import CAUSE, HANGS, ROWS, SYMPTOM, next_step, row
-from nfslat.findings.client import ABOVE, SLOT_CODES, Slots
+from nfslat.findings.catalogue import CAUSE, HANGS, OPEN_MS, OPEN_SHARE, PUT_OFF, SLOTS, SYMPTOM, VAGUE, next_step, row
+from nfslat.findings.client import Slots
 from nfslat.findings.coarse import Ticks
 from nfslat.findings.connecting import Connecting
 from nfslat.findings.diagnosis import Diagnosis
@@ -25,23 +25,20 @@ from nfslat.findings.failing import Failed, leads
 from nfslat.findings.hosts import HostPause
 from nfslat.findings.layers import Layers
 from nfslat.findings.network import ASYMMETRY, BETWEEN, Delay
-from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.resent import LEADING_SHARE, SentAgain
 from nfslat.findings.server import THREADS, UNKNOWN, Queue, Reconnect, Storage, Unknown
 from nfslat.findings.slow_ops import RETRANSMISSION_MS, SLOW_OPS, Late, LateUnseen
 from nfslat.findings.steps import Step
 from nfslat.findings.unseen import WithUnseen
 from nfslat.findings.words import lowered, ms, percent, times
+from nfslat.model.record import Record
 
-VAGUE = frozenset(one.code for one in ROWS if one.is_vague)
 COMPLETE, INCOMPLETE = 0.95, 0.80  # of the operations in both captures: enough; too few to say that nothing is wrong
 FEW_OPS, VERY_FEW_OPS = 100, 20
 _MOST = 0.5  # of all the time of requests: so much of it between tries is the answer
 _TOGETHER, _SOME = 0.5, 0.1  # several causes explain so much, each of them so much at least
 _KNOWN = 0.05  # of the mean: what is only likely is named where nothing can be decided
 _SLOWEST = 0.5  # of the slowest 1 %
-_OPEN = {BETWEEN: (0.4, 1.0), ABOVE: (0.4, 1.0)}  # of the mean, and ms, that leave a verdict open
-_OPEN_ELSE = (0.3, 5.0)
 _HALF_AS_MUCH = 0.5  # what is certain leads beside what is open and explains twice as much
 _PAUSE_MS = 500.0
 _NEGATIVE = 0.1  # of the ops
@@ -85,14 +82,13 @@ class Ground(NamedTuple):
     )
 
 
-@dataclass(frozen=True)
-class Lead:
+class Lead(Record):
     """An outcome, and what it is about."""
 
     outcome: str
     cause: Diagnosis | None = None
     by: str = ""  # how the cause leads: "mean", "slowest", "limit" or "tries"
-    also: list[Diagnosis] = field(default_factory=list)
+    also: list[Diagnosis] = []
     either: Diagnosis | None = None  # said behind the cause: slots, or callers, which packets do not tell apart
     why: str = ""  # it is undecided
     next: NextStep | None = None
@@ -126,7 +122,7 @@ def _lead(
     if mean.network_ms < 0 or mean.server_ms < 0:
         return Lead("undecided", why=_wrong_times(mean), next=next_step(steps.AGAIN))
     matter = [one for one in findings if one.severity == "warning"]
-    put_off = [one for one in findings if one.code in PUT_OFF_CODES and one.share is not None]
+    put_off = [one for one in findings if one.code in PUT_OFF and one.share is not None]
     if sum(one.share or 0.0 for one in put_off) >= _MOST:
         return _fault(max(put_off, key=lambda one: one.share or 0.0), "tries", matter)
     unseen = None if ground is None else ground.unseen
@@ -162,7 +158,7 @@ def _lead(
     tail = [one for one in causes if (one.slowest or 0.0) >= _SLOWEST]
     if tail:
         slowest_by = max(tail, key=lambda one: one.slowest or 0.0)
-        if doubt := _doubt(dataclasses.replace(slowest_by, share=None), mean, ground):
+        if doubt := _doubt(structs.replace(slowest_by, share=None), mean, ground):
             return Lead("undecided", also=enough[:2], why=doubt, next=next_step(steps.AGAIN))
         return _fault(slowest_by, "slowest", matter)
     some = [one for one in causes if (one.share or 0.0) >= _SOME and row(one.code).least != SYMPTOM]
@@ -235,7 +231,7 @@ def _is_worth_a_word(one: Diagnosis) -> bool:
 def _is_limit_at_work(one: Diagnosis, mean: Layers) -> bool:
     """Was a limit reached, or a host or a connection gone, for so long that what waits above the wire matters?"""
     e = one.evidence
-    if isinstance(e, Slots) and one.code in SLOT_CODES:
+    if isinstance(e, Slots) and one.code in SLOTS:
         return one.share is None and e.is_told
     if isinstance(e, Queue):
         return one.share is None
@@ -267,14 +263,14 @@ def _is_open(one: Diagnosis, mean: Layers) -> bool:
     """Is so much of the mean left without a reason that nobody can be told whose fault it is?"""
     if one.code not in VAGUE or one.share is None:
         return False
-    share, long_ms = _OPEN.get(one.code, _OPEN_ELSE)
+    share, long_ms = row(one.code).open_from
     return one.share >= share and one.share * mean.total_ms >= long_ms
 
 
 def _is_open_together(matter: Sequence[Diagnosis], mean: Layers) -> bool:
     """The same of several, of which none is so much by itself."""
     share = sum(one.share or 0.0 for one in matter if one.code in VAGUE and one.code != ASYMMETRY)
-    return share >= _MOST and share * mean.total_ms >= _OPEN_ELSE[1]
+    return share >= _MOST and share * mean.total_ms >= OPEN_MS
 
 
 def _leads(one: Diagnosis, most_open: float) -> bool:
@@ -327,7 +323,7 @@ def _nothing(
     if ground.impossible:
         why = f"{times(ground.impossible, 'operation')} would have had a reply long before the call: stamps are wrong"
         return Lead("undecided", also=known, why=why, next=next_step(steps.AGAIN))
-    if ground.unfinished >= _OPEN_ELSE[0]:
+    if ground.unfinished >= OPEN_SHARE:
         why = f"calls without a reply have {percent(ground.unfinished)} of the time when the capture ends"
         return Lead("undecided", also=known, why=why, next=next_step(steps.LONGER))
     if ground.unseen is not None:
@@ -346,7 +342,7 @@ def _nothing(
         step = row(SLOW_OPS if mean.largest == "server" else BETWEEN).next
         return Lead("undecided", also=known, why="it is slower than you want, and no finding explains that", next=step)
     most = _MOST if ground.is_clocked else _UNCLOCKED
-    if ground.error_ms >= max(most * mean.total_ms, _OPEN[BETWEEN][1]):
+    if ground.error_ms >= max(most * mean.total_ms, row(BETWEEN).open_from[1]):
         why = (
             f"the {ground.inferred}'s times are inferred from the packets of one capture, to within "
             f"{ms(ground.error_ms)} of {ms(mean.total_ms)} ms"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import fields
-from types import NoneType
 from typing import get_args, get_type_hints
 
 from nfslat.findings import (
@@ -23,7 +21,7 @@ from nfslat.findings import (
     tcp,
 )
 from nfslat.findings.catalogue import ROWS, Row
-from nfslat.findings.diagnosis import INLINED, OPTIONAL, Evidence
+from nfslat.findings.diagnosis import Evidence
 from nfslat.findings.witness import WARNED, Warned
 
 _LAYERS = {
@@ -97,13 +95,13 @@ def _warned(one: Warned) -> str:
 def _figures(kind: type[Evidence]) -> list[str]:
     said = {name: words for base in reversed(kind.__mro__) for name, words in _comments(base).items()}
     lines = []
-    for one in fields(kind):
-        if one.metadata == INLINED:
-            hint = get_type_hints(kind)[one.name]
-            lines += [line for inner in get_args(hint) if inner not in (Evidence, NoneType) for line in _figures(inner)]
+    hints = get_type_hints(kind)
+    for name in kind.__struct_fields__:
+        if inlined := [hint for hint in get_args(hints[name]) if isinstance(hint, type) and issubclass(hint, Evidence)]:
+            lines += [line for inner in inlined if inner is not Evidence for line in _figures(inner)]
             continue
-        more = " (where it is known)" if one.metadata == OPTIONAL else ""
-        lines.append(f"- `{one.name}`{f': {said[one.name]}' if said.get(one.name) else ''}{more}")
+        more = " (where it is known)" if name in kind.where_known() else ""
+        lines.append(f"- `{name}`{f': {said[name]}' if said.get(name) else ''}{more}")
     return lines
 
 

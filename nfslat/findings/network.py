@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
 
-from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
+from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import MATTERS, Facts
 from nfslat.findings.words import ms
 from nfslat.model.causes import FROM_OUTSIDE, LOSSES, Cause
@@ -19,19 +18,17 @@ _VARIES = 0.2  # of the shortest round trip, and ...
 _MOSTLY = 0.5  # of the network's time: where so much of it has no cause, it may not be the path's
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Delay(Evidence):
+class Delay(Evidence, frozen=True, kw_only=True):
     """Evidence of the finding net-delay."""
 
     least_round_trip_ms: float  # between the hosts
     network_ms: float  # mean
-    varying_ms: float | None = field(default=None, metadata=OPTIONAL)  # of that what comes and goes
-    held_ms: float | None = field(default=None, metadata=OPTIONAL)  # of that what was held in transit
-    share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
+    varying_ms: float | None = None  # of that what comes and goes
+    held_ms: float | None = None  # of that what was held in transit
+    share_slowest: float | None = None  # of the slowest 1 %
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Asymmetry(Evidence):
+class Asymmetry(Evidence, frozen=True, kw_only=True):
     """Evidence of the finding net-asymmetry."""
 
     call_net_ms: float  # mean, of the call on the network
@@ -39,18 +36,16 @@ class Asymmetry(Evidence):
     error_ms: float  # of either, as the clocks are known
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Between(Evidence):
+class Between(Evidence, frozen=True, kw_only=True):
     """Evidence of the finding between-taps."""
 
     network_ms: float  # mean
     explained_ms: float  # of that, by distance and by what TCP waited for
     unexplained_ms: float
-    captured_within_ms: float | None = field(default=None, metadata=OPTIONAL)  # what a host sends, of being sent
+    captured_within_ms: float | None = None  # what a host sends, of being sent
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Varies(Evidence):
+class Varies(Evidence, frozen=True, kw_only=True):
     """Evidence of the finding net-jitter."""
 
     wait_ms: float  # mean, beyond the shortest round trip

@@ -7,18 +7,17 @@ its evidence is at least the whole's: what is affirmed beats what is bounded, an
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from msgspec import structs
+
 from nfslat.answer.model import Verdict
-from nfslat.findings.catalogue import CAUSE, row
+from nfslat.findings.catalogue import CAUSE, PUT_OFF, VAGUE, row
 from nfslat.findings.diagnosis import Diagnosis, Gain
 from nfslat.findings.facts import MATTERS
 from nfslat.findings.layers import Layers
-from nfslat.findings.leads import VAGUE
 from nfslat.findings.network import BETWEEN
-from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.rank import ranked
 from nfslat.findings.server import THREADS, UNKNOWN
 from nfslat.findings.slow_ops import SLOW_OPS, STORAGE
@@ -90,7 +89,7 @@ def lead_by_parts(
 
     `of_hosts`: they are of pairs of hosts, a whole of which is only their mixture.
     """
-    if whole.verdict.cause in PUT_OFF_CODES or sum(part.row.time_share for part in parts) < SHARE_OF_NEARLY_ALL:
+    if whole.verdict.cause in PUT_OFF or sum(part.row.time_share for part in parts) < SHARE_OF_NEARLY_ALL:
         return None  # what passes between tries is in no part's response times
     if whole.mean.client_ms is not None:
         return None if of_hosts else _beside_the_application(parts, whole)
@@ -105,7 +104,7 @@ def lead_by_parts(
     text = f"{_capital(who)} ({percent(first.row.time_share)} of the time): {lowered(verdict.text)}"
     causes = _summed(parts, first)
     own = next((cause for cause in causes if cause.code == verdict.cause), None)
-    verdict = dataclasses.replace(
+    verdict = structs.replace(
         verdict,
         text=text,
         share=verdict.share if own is None else own.share,
@@ -116,7 +115,7 @@ def lead_by_parts(
     open_share = _time_share(parts, "undecided")
     if verdict.outcome == "fault" and verdict.confidence == "high" and open_share >= _OPEN_SHARE:
         reason = f"of {percent(open_share)} of the time nobody can be told whose it is"
-        verdict = dataclasses.replace(verdict, confidence="medium", reasons=[*verdict.reasons, reason])
+        verdict = structs.replace(verdict, confidence="medium", reasons=[*verdict.reasons, reason])
     return ranked([*causes, *others], _mean_ms(parts)), verdict
 
 
@@ -224,7 +223,7 @@ def _of_all(parts: Sequence[Part], first: Part, cause: Diagnosis, of_all: float)
     """A finding of `first`, which has `of_all` of the ops. What it is at most, its share says."""
     share = None if cause.share is None else _explained(parts, cause)
     gain = cause.gain
-    return dataclasses.replace(
+    return structs.replace(
         cause,
         severity="info" if share is not None and share < MATTERS else cause.severity,
         share=share,
@@ -249,7 +248,7 @@ def _others(
         share = wire * _explained(parts, cause)
         if share >= MATTERS:
             when = part.words
-            more[cause.code] = dataclasses.replace(
+            more[cause.code] = structs.replace(
                 cause,
                 share=share,
                 slowest=None,
@@ -258,7 +257,7 @@ def _others(
                 gain=Gain(share * _mean_ms(parts) / wire, "bound"),
             )
             also = f"{_capital(when)}: {lowered(cause.headline)}, {percent(share)} of {of}."
-            verdict = dataclasses.replace(verdict, text=f"{verdict.text} {also}", also=[*verdict.also, cause.code])
+            verdict = structs.replace(verdict, text=f"{verdict.text} {also}", also=[*verdict.also, cause.code])
     return list(more.values()), verdict
 
 
@@ -289,8 +288,8 @@ def _beside_the_application(phases: Sequence[Part], whole: Whole) -> tuple[list[
     leads = _names(most.verdict, verdict) or is_split or share > (verdict.share or 0.0)
     if not leads and not (verdict.outcome == "undecided" and share >= CAUSE):
         also = f"{verdict.text} {_capital(when)}: {lowered(cause.headline)}, {percent(share)} of the mean."
-        return causes, dataclasses.replace(verdict, text=also, also=[*verdict.also, cause.code])
-    own = dataclasses.replace(cause, share=share, text=f"{when} {cause.text}", gain=None)
+        return causes, structs.replace(verdict, text=also, also=[*verdict.also, cause.code])
+    own = structs.replace(cause, share=share, text=f"{when} {cause.text}", gain=None)
     same_time = (*_SAME_TIME, STORAGE) if is_split else _SAME_TIME
     others = [other for other in causes if other.code not in same_time or other.layer != verdict.largest_layer]
     sure = "low" if most.verdict.confidence == "low" else "medium"
@@ -298,7 +297,7 @@ def _beside_the_application(phases: Sequence[Part], whole: Whole) -> tuple[list[
     much = f"{mean.said(share * mean.total_ms)} of {of_all} ({percent(share)})"
     text = f"{_capital(when)}: {lowered(cause.headline)}: {much}. {where_it_goes(mean)}"
     reasons = [*verdict.reasons, "the application's mean is of all of the time, and the cause of a part of it"]
-    named = dataclasses.replace(
+    named = structs.replace(
         most.verdict,
         layer=cause.layer,
         cause=cause.code,

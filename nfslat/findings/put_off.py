@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec.structs import replace
 
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts, PutOff
 from nfslat.findings.words import ms, percent, span, times
 
 GRACE, DELAY, LOCKS, STATE, LOST = "server-grace", "server-delay", "lock-wait", "state-lost", "handles-lost"
-PUT_OFF_CODES = (GRACE, DELAY, LOCKS, STATE)
 _CODES = {"grace": GRACE, "delay": DELAY, "locked": LOCKS, "state": STATE}
 # Whose it is. A lock is held by an application, of this client or of another.
 _LAYERS = {"grace": "server", "delay": "server", "locked": "client", "state": "server"}
@@ -22,8 +22,7 @@ _STORM, _STORM_SHARE = 20, 0.1  # answers, and their share of the ops
 _FITS = 0.7  # of the waits for the next try that Linux makes: timers run late, and recovery begins anew
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TriedAgain(Evidence):
+class TriedAgain(Evidence, kw_only=True):
     """Of server-grace, server-delay, lock-wait and state-lost."""
 
     requests: int  # that were tried again, at least
@@ -44,7 +43,7 @@ class TriedAgain(Evidence):
     recoveries: int  # times in which the client made its session or leases anew
     recovery_ms: float  # all of these
     # clients that had locks on these files, or were asked for delegations of them, and how often; the most first
-    holders: Mapping[str, int] = field(default_factory=dict)
+    holders: Mapping[str, int] = {}
 
     @property
     def each(self) -> str:
@@ -67,8 +66,7 @@ class TriedAgain(Evidence):
         return f"{self.each}, {self.answered}" if self.requests else f"it {self.answered}"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Lost(Evidence):
+class Lost(Evidence, kw_only=True):
     """Of handles-lost."""
 
     answers: int

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
 from nfslat.findings.words import percent, span, times
@@ -14,8 +12,7 @@ _LEAST_OPS, _LEAST_SHARE = 5, 0.01
 _USUAL_MS = 10_000.0  # whoever waits for that long has a timeout as it should be (nfs(5): 60 s by TCP)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SentAgain(Evidence):
+class SentAgain(Evidence, frozen=True, kw_only=True):
     """What the finding rpc-timeout rests on."""
 
     ops: int  # whose call was sent again while its connection stood

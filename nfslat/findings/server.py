@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass, field
+from msgspec import structs
 
 from nfslat.answer.model import MatchedRow, ServerInFlight
-from nfslat.findings.diagnosis import INLINED, OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
+from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import AT_SERVER, LONG_MS, MATTERS, STORAGE_OPS, UNSTABLE_WRITE, Facts
 from nfslat.findings.slow_ops import (
     IN_THREAD,
@@ -38,8 +37,7 @@ _UNNAMED = frozenset(("COMPOUND",))  # NFSv4 that shows no operation
 _BLIND = 0.25  # of the messages unseen: in flight is not what it seems
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Workers(Evidence):
+class Workers(Evidence, kw_only=True):
     """How many calls the server works on at once, as the packets show it."""
 
     threads_estimate: int | None
@@ -49,8 +47,7 @@ class Workers(Evidence):
     witnesses: int  # light ops that waited as long as the others
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Window(Evidence):
+class Window(Evidence, kw_only=True):
     """What the server's TCP window kept above the wire."""
 
     above_wire_ms: float  # mean, at most
@@ -58,19 +55,18 @@ class Window(Evidence):
     window_ms: float  # how long it had no room, in all
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Queue(Evidence):
+class Queue(Evidence, kw_only=True):
     """Of server-threads; and of server-storage and server-queue-unknown where there is a queue that is not threads'."""
 
     queue_ms: float | None  # mean wait; null where counters alone tell of it
     in_thread_ms: float  # mean
     server_ms: float  # both
-    workers: Workers | None = field(default=None, metadata=INLINED)
-    storage_ms: float | None = field(default=None, metadata=OPTIONAL)  # the storage's own mean
-    threads: int | None = field(default=None, metadata=OPTIONAL)  # as the server says
-    share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
+    workers: Workers | None = None
+    storage_ms: float | None = None  # the storage's own mean
+    threads: int | None = None  # as the server says
+    share_slowest: float | None = None  # of the slowest 1 %
     proven: bool = False  # that it is threads that calls wait for
-    window: Window | None = field(default=None, metadata=INLINED)
+    window: Window | None = None
 
     @property
     def who(self) -> str:
@@ -100,17 +96,16 @@ class Queue(Evidence):
         )
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Storage(Evidence):
+class Storage(Evidence, kw_only=True):
     """Evidence of the finding server-storage."""
 
     in_thread_ms: float  # mean
     data_ops: int  # that read or change the disk
     data_ms: float  # their mean time in a thread
-    storage_ms: float | None = field(default=None, metadata=OPTIONAL)  # the storage's own mean
-    light_ops: int | None = field(default=None, metadata=OPTIONAL)  # that need neither data nor a name
-    light_ms: float | None = field(default=None, metadata=OPTIONAL)  # their mean time in a thread
-    share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
+    storage_ms: float | None = None  # the storage's own mean
+    light_ops: int | None = None  # that need neither data nor a name
+    light_ms: float | None = None  # their mean time in a thread
+    share_slowest: float | None = None  # of the slowest 1 %
 
     @property
     def slow_part(self) -> str:
@@ -121,18 +116,16 @@ class Storage(Evidence):
         return f"Operations take long {IN_THREAD if self.light_ops is not None else OR_PROCESSOR}"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Unknown(Evidence):
+class Unknown(Evidence, kw_only=True):
     """Evidence of the finding server-queue-unknown."""
 
     server_ms: float  # mean
     in_thread_ms: float  # mean, as far as a wait for a thread is known
-    late_ms: float | None = field(default=None, metadata=OPTIONAL)  # calls, where its processor may be what is missing
-    share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
+    late_ms: float | None = None  # calls, where its processor may be what is missing
+    share_slowest: float | None = None  # of the slowest 1 %
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Reconnect(Evidence):
+class Reconnect(Evidence, kw_only=True):
     """Of reconnect."""
 
     ops: int  # that were sent again on a new connection
@@ -158,8 +151,7 @@ class Reconnect(Evidence):
         return bool(self.above_wire_ms)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ConnectionCap(Evidence):
+class ConnectionCap(Evidence, kw_only=True):
     """Evidence of the finding connection-cap."""
 
     level: int  # calls in flight at which the server closes its window
@@ -167,8 +159,7 @@ class ConnectionCap(Evidence):
     zero_window_ms: float
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ServerWindow(Window):
+class ServerWindow(Window, kw_only=True):
     """Evidence of the finding server-window."""
 
     longest_ms: float
@@ -208,8 +199,8 @@ def _as_counted(f: Facts) -> Facts:
     if s.limited and (f.threads is None or low is None or high is None or low <= f.threads <= high):
         return f
     if f.least_queue_ms is not None:
-        return dataclasses.replace(f, queue_ms=f.least_queue_ms, slowest_queue_ms=None, queue_is_measured=True)
-    return dataclasses.replace(f, queue_ms=None) if s.instead or s.cannot else f
+        return structs.replace(f, queue_ms=f.least_queue_ms, slowest_queue_ms=None, queue_is_measured=True)
+    return structs.replace(f, queue_ms=None) if s.instead or s.cannot else f
 
 
 def _is_of_few(f: Facts, slow: Diagnosis) -> bool:
@@ -221,7 +212,7 @@ def _is_of_few(f: Facts, slow: Diagnosis) -> bool:
 
 def _no_surer(f: Facts, found: Diagnosis) -> Diagnosis:
     """A handful of ops makes nothing certain."""
-    return dataclasses.replace(found, confidence="likely") if f.few_ops else found
+    return structs.replace(found, confidence="likely") if f.few_ops else found
 
 
 def _in_thread(f: Facts) -> list[Diagnosis | None]:
@@ -271,7 +262,7 @@ def _queue(f: Facts) -> Diagnosis | None:
             share=share,
             slowest=slowest,
             confidence="certain",
-            evidence=dataclasses.replace(evidence, storage_ms=storage_ms),
+            evidence=structs.replace(evidence, storage_ms=storage_ms),
         )
     if known is not None and high is not None and known > high and not f.queue_is_measured and not counted:
         return diagnosis(
@@ -282,7 +273,7 @@ def _queue(f: Facts) -> Diagnosis | None:
             share=share,
             slowest=slowest,
             confidence="likely",
-            evidence=dataclasses.replace(evidence, threads=known),
+            evidence=structs.replace(evidence, threads=known),
         )
     if f.woken_share is not None and counted is False and witnesses < _WITNESSES:
         return diagnosis(
@@ -293,7 +284,7 @@ def _queue(f: Facts) -> Diagnosis | None:
             share=share,
             slowest=slowest,
             confidence="certain",
-            evidence=dataclasses.replace(evidence, threads=known),
+            evidence=structs.replace(evidence, threads=known),
         )
     count = known if known is not None else estimate
     sure = (
@@ -316,7 +307,7 @@ def _queue(f: Facts) -> Diagnosis | None:
         share=share,
         slowest=slowest,
         confidence="certain" if sure else "likely",
-        evidence=dataclasses.replace(evidence, threads=known, proven=sure),
+        evidence=structs.replace(evidence, threads=known, proven=sure),
         advice=advice.threads(f.server_host, count, s.max if s is not None else None) if sure else _ASK,
     )
 
@@ -386,7 +377,7 @@ def _slow_data(f: Facts) -> Diagnosis | None:
         confidence, proof = "certain", f"; the storage's own figure is {ms(f.storage_ms)} ms"
     if light is not None and light[0] >= _FEW_LIGHT:
         light_ms = _usual_light_ms(f)
-        evidence = dataclasses.replace(evidence, light_ops=light[0], light_ms=light_ms)
+        evidence = structs.replace(evidence, light_ops=light[0], light_ms=light_ms)
         if light_ms > _FAST * work_ms and confidence != "certain":
             return None
         proof += f", while {times(light[0], 'op')} that need no data take {ms(light_ms)} ms"
@@ -574,7 +565,7 @@ def with_window(f: Facts, found: list[Diagnosis]) -> list[Diagnosis]:
     stood = f"up to {ms(kept)} ms on average of what lies above the wire"
     threads = next((one for one in found if one.code == THREADS and one.share is not None), None)
     if threads is not None and threads.share is not None and isinstance(threads.evidence, Queue):
-        more = dataclasses.replace(
+        more = structs.replace(
             threads,
             severity="warning" if threads.share + f.share(kept) >= MATTERS else threads.severity,
             share=min(threads.share + f.share(kept), 1.0),
@@ -582,7 +573,7 @@ def with_window(f: Facts, found: list[Diagnosis]) -> list[Diagnosis]:
             confidence="likely" if f.share(kept) > threads.share else threads.confidence,
             text=f"{threads.text}; {closed}, which its threads empty late, and {stood} are calls that waited in the "
             "client's socket meanwhile",
-            evidence=dataclasses.replace(threads.evidence, window=window),
+            evidence=structs.replace(threads.evidence, window=window),
         )
         return [more if one is threads else one for one in found]
     return [
@@ -594,7 +585,7 @@ def with_window(f: Facts, found: list[Diagnosis]) -> list[Diagnosis]:
             "too few threads or too small a receive buffer",
             share=f.share(kept),
             confidence="likely",
-            evidence=ServerWindow(**vars(window), longest_ms=shut.longest_ms, at=shut.at, times=shut.count),
+            evidence=ServerWindow(**structs.asdict(window), longest_ms=shut.longest_ms, at=shut.at, times=shut.count),
             advice=LookAt(
                 how=(
                     "ss -tn dport = :2049 # on the client: Send-Q, what waits in the socket for the server's window",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from nfslat.findings.diagnosis import OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
+from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import MATTERS, STORAGE_OPS, TICKS_ALIKE, Facts, SlowOps
 from nfslat.findings.starved import late_beside_ms
 from nfslat.findings.unseen import between
@@ -28,8 +26,7 @@ _FEW_LIGHT = 3
 _QUICK = 0.3  # of the time: storage that takes less is not what they wait for
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Late(Evidence):
+class Late(Evidence, frozen=True, kw_only=True):
     """Of server-slow-ops; and of server-storage where it is slow now and then."""
 
     ops: tuple[str, ...]  # operations that are slow at times
@@ -47,9 +44,9 @@ class Late(Evidence):
     overtaken_share: float  # of them: other ops came later and were answered sooner, and quickly
     light_quick: int  # ops that need neither data nor a name, came meanwhile and did not wait
     light_slow: int  # those that did
-    storage_ms: float | None = field(default=None, metadata=OPTIONAL)  # the storage's own mean
-    tick_ms: float | None = field(default=None, metadata=OPTIONAL)  # of stamps: either median may be off by so much
-    share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
+    storage_ms: float | None = None  # the storage's own mean
+    tick_ms: float | None = None  # of stamps: either median may be off by so much
+    share_slowest: float | None = None  # of the slowest 1 %
 
     @property
     def slow_part(self) -> str:
@@ -75,8 +72,7 @@ class Late(Evidence):
         return f"{self.slow_ops:,} of {self.of_ops:,} {_plural(self.ops)}"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LateUnseen(Evidence):
+class LateUnseen(Evidence, frozen=True, kw_only=True):
     """Evidence of server-slow-ops, where the captures do not show which are slow."""
 
     slow_ops: int  # so many are not shown

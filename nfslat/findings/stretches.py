@@ -7,11 +7,11 @@ whole; a limit has to be at work for half of the time.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import structs
 
 from nfslat.answer.model import HostPair, Phase, Verdict
 from nfslat.findings.catalogue import row
@@ -22,6 +22,7 @@ from nfslat.findings.rank import ranked
 from nfslat.findings.server import Queue
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.findings.words import percent
+from nfslat.model.record import Record
 from nfslat.model.units import iso, utc
 
 _AT_WORK = 0.5  # of the time: a limit that was seen for less is not the whole's
@@ -31,8 +32,7 @@ _DIGITS = 3
 RowT = TypeVar("RowT", bound=Phase | HostPair)
 
 
-@dataclass(frozen=True)
-class Stretch(Generic[RowT]):
+class Stretch(Record, Generic[RowT]):
     """Some of the operations, a phase or those of two hosts: a part of all (`nfslat.findings.parts.Part`)."""
 
     words: str  # which operations these are
@@ -82,14 +82,14 @@ def joined(stretches: Sequence[Stretch[RowT]]) -> Stretch[RowT]:
     begin_ns, end_ns = min(one.begin_ns for one in stretches), max(one.end_ns for one in stretches)
     of_all = rows_joined([stretch.row for stretch in stretches])
     if isinstance(of_all, Phase):
-        of_all = dataclasses.replace(of_all, begin=iso(begin_ns), end=iso(end_ns))
+        of_all = structs.replace(of_all, begin=iso(begin_ns), end=iso(end_ns))
     of_all, words = with_verdict(of_all, said), stretches[0].words
     return Stretch(words, of_all, causes, said, mean, slowest, ground, begin_ns, end_ns)
 
 
 def with_verdict(figures: RowT, said: Verdict) -> RowT:
     """The row with what is said of it."""
-    return dataclasses.replace(
+    return structs.replace(
         figures,
         outcome=said.outcome,
         layer=said.layer,
@@ -102,7 +102,7 @@ def with_verdict(figures: RowT, said: Verdict) -> RowT:
 def rows_joined(rows: Sequence[RowT]) -> RowT:
     """That with most of the time, with the means of all. Raises ``ValueError`` where there are none."""
     ops = [figures.ops for figures in rows]
-    return dataclasses.replace(
+    return structs.replace(
         max(rows, key=lambda figures: figures.ops * figures.client_ms),
         ops=sum(ops),
         time_share=sum(figures.time_share for figures in rows),
@@ -166,13 +166,13 @@ def _of_all(
     when = f"{utc(most.begin_ns, _DIGITS)} to {utc(most.end_ns, _DIGITS)}"
     evidence = found.evidence
     if slowest is not None and hasattr(evidence, "share_slowest"):
-        evidence = dataclasses.replace(evidence, share_slowest=slowest)  # type: ignore[call-arg]  # see `Evidence`
+        evidence = structs.replace(evidence, share_slowest=slowest)
     if isinstance(evidence, Queue) and mean.queue_ms is not None:
         in_thread_ms = mean.server_ms - mean.queue_ms
-        evidence = dataclasses.replace(
+        evidence = structs.replace(
             evidence, queue_ms=mean.queue_ms, in_thread_ms=in_thread_ms, server_ms=mean.server_ms
         )
-    return dataclasses.replace(
+    return structs.replace(
         found,
         severity="warning" if matters else "info",
         share=share,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nfslat.findings.catalogue import SYMPTOM, row
-from nfslat.findings.diagnosis import INLINED, OPTIONAL, Diagnosis, Evidence, LookAt, diagnosis
+from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts, Stalls, worth
 from nfslat.findings.words import ms, percent, times
 from nfslat.model.causes import LOSSES, Cause, Charge
@@ -23,32 +22,29 @@ _TO_SERVER = ("call_send", "call_net")  # parts in which a call waits
 _TIMERS = {40: "Linux's 40 ms", 50: "Solaris' 50 ms", 100: "Solaris' 100 ms", 200: "the 200 ms of Windows and BSD"}
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Waits(Evidence):
+class Waits(Evidence, frozen=True, kw_only=True):
     """Of all findings on what TCP made of the path."""
 
     wait_ms: float  # mean
     slowest_wait_ms: float | None  # of the slowest 1 %
-    own: Evidence | None = field(default=None, metadata=INLINED)  # of one kind alone
-    ops: int | None = field(default=None, metadata=OPTIONAL)  # that waited, at least
-    share_slowest: float | None = field(default=None, metadata=OPTIONAL)  # of the slowest 1 %
+    own: Evidence | None = None  # of one kind alone
+    ops: int | None = None  # that waited, at least
+    share_slowest: float | None = None  # of the slowest 1 %
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Loss(Evidence):
+class Loss(Evidence, frozen=True, kw_only=True):
     """Evidence of the finding net-loss."""
 
     lost_segments: int | None  # between the captures
     spurious_segments: int | None  # sent again although they had arrived
-    by_recovery_ms: dict[str, float] | None = field(default=None, metadata=OPTIONAL)  # by what told of the loss
-    behind_loss_ms: float | None = field(default=None, metadata=OPTIONAL)  # had arrived, behind what had not
-    after_reply_ms: float | None = field(default=None, metadata=OPTIONAL)  # of the application, behind a reply's end
-    kept_above_ms: float | None = field(default=None, metadata=OPTIONAL)  # at most: stood in the client
-    incomplete_datagrams: int | None = field(default=None, metadata=OPTIONAL)  # UDP's, that came without a fragment
+    by_recovery_ms: dict[str, float] | None = None  # by what told of the loss
+    behind_loss_ms: float | None = None  # had arrived, behind what had not
+    after_reply_ms: float | None = None  # of the application, behind a reply's end
+    kept_above_ms: float | None = None  # at most: stood in the client
+    incomplete_datagrams: int | None = None  # UDP's, that came without a fragment
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LostBySize(Waits):
+class LostBySize(Waits, frozen=True, kw_only=True):
     """Evidence of the finding path-mtu."""
 
     way: str  # in which large ones vanish: "call" or "reply"
@@ -60,15 +56,13 @@ class LostBySize(Waits):
     chance: float  # of this, at most, by loss that does not care for size
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Reordering(Evidence):
+class Reordering(Evidence, frozen=True, kw_only=True):
     """Evidence of the finding net-reordering."""
 
     in_server_ms: float  # of it what looks like the server's response time
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class DelayedAck(Evidence):
+class DelayedAck(Evidence, frozen=True, kw_only=True):
     """Evidence of the finding delayed-ack."""
 
     delayed_by: str  # server or client
@@ -76,40 +70,36 @@ class DelayedAck(Evidence):
     pauses: int | None
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ZeroWindow(Evidence):
+class ZeroWindow(Evidence, frozen=True, kw_only=True):
     """Evidence of the finding zero-window."""
 
     closed_by: str  # server or client
     in_server_ms: float  # of it what looks like the server's response time
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ReceiveWindow(Evidence):
+class ReceiveWindow(Evidence, frozen=True, kw_only=True):
     """Evidence of the finding receive-window."""
 
     narrowed_by: str  # server or client
     in_server_ms: float  # of it what looks like the server's response time
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SendersWindow(Evidence):
+class SendersWindow(Evidence, frozen=True, kw_only=True):
     """Of congestion-window and unknown-window."""
 
     sender: str  # server or client
     in_server_ms: float  # of it what looks like the server's response time
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Bandwidth(Evidence):
+class Bandwidth(Evidence, frozen=True, kw_only=True):
     """Of bandwidth."""
 
     in_server_ms: float  # of it what looks like the server's response time
     mbit_per_s: float  # payload
     way: str  # call or reply
     busy_share: float  # of the time in which it carried any
-    hog: str | None = field(default=None, metadata=OPTIONAL)  # who else has most of it
-    hog_share: float | None = field(default=None, metadata=OPTIONAL)
+    hog: str | None = None  # who else has most of it
+    hog_share: float | None = None
 
 
 class _Said(NamedTuple):

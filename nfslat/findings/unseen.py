@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import NamedTuple
+
+from msgspec import structs
 
 from nfslat.answer.figures import matters
 from nfslat.findings.layers import LAYERS, Layers
@@ -50,7 +51,7 @@ class WithUnseen(NamedTuple):
         if above is not None:
             wire_ms = min(wire_ms, seen.total_ms)
         server_ms = min(self.server_ms[1], wire_ms)
-        return dataclasses.replace(seen, server_ms=server_ms, network_ms=wire_ms - server_ms, client_ms=above)
+        return structs.replace(seen, server_ms=server_ms, network_ms=wire_ms - server_ms, client_ms=above)
 
     def _ranges(self, mean: Layers) -> dict[str, Bounds]:
         """What each layer adds to `mean`, which is of `layers`; what was moved from one to another included."""

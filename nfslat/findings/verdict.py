@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Sequence
+
+from msgspec import structs
 
 from nfslat.answer.model import NextStep, Objective, Verdict
 from nfslat.answer.words import complete
-from nfslat.findings.catalogue import next_step, row
+from nfslat.findings.catalogue import PUT_OFF, VAGUE, next_step, row
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.layers import LAYERS, Layers
-from nfslat.findings.leads import COMPLETE, FEW_OPS, INCOMPLETE, VAGUE, VERY_FEW_OPS, Ground, Lead, lead
+from nfslat.findings.leads import COMPLETE, FEW_OPS, INCOMPLETE, VERY_FEW_OPS, Ground, Lead, lead
 from nfslat.findings.network import Delay
-from nfslat.findings.put_off import PUT_OFF_CODES
 from nfslat.findings.server import UNKNOWN
 from nfslat.findings.slow_ops import LateUnseen
 from nfslat.findings.unseen import WithUnseen, between
@@ -84,7 +84,7 @@ def unasked(verdict: Verdict, measured: Collection[str]) -> Verdict:
         return verdict
     steps = row(verdict.cause or UNKNOWN).decided_by
     left = next((next_step(step) for step in steps if step.command not in measured), None)
-    return dataclasses.replace(verdict, next=left)
+    return structs.replace(verdict, next=left)
 
 
 def verdict_of_hang(hangs: Sequence[Diagnosis]) -> Verdict | None:
@@ -119,7 +119,7 @@ def _next(found: Lead, ground: Ground | None) -> NextStep | None:
     if step is None or ground is None or ground.inferred != "server" or not step.where.startswith("the server"):
         return step
     where = f"{step.where} (without a login there, send its operator the evidence of --markdown)"
-    return dataclasses.replace(step, where=where)
+    return structs.replace(step, where=where)
 
 
 # --- The sentences ----------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def _of_cause(
         known = f" It explains {percent(cause.share)} of the mean on the wire." if cause.share else ""
         return [f"{cause.headline}{either}.", row(cause.code).uncounted + known]
     if by == "tries":
-        share = sum(one.share or 0.0 for one in findings if one.code in PUT_OFF_CODES)
+        share = sum(one.share or 0.0 for one in findings if one.code in PUT_OFF)
         of = "all the time of requests" if mean.client_ms is None else "the application's time"
         put_off = f"{percent(share)} of {of} passes between tries, and no response time shows it"
         return [f"{cause.headline}. {put_off}{either}."]
@@ -254,7 +254,7 @@ def _also(found: Lead, at_least: str) -> str:
 
 def _between_tries(findings: Sequence[Diagnosis], found: Lead) -> list[str]:
     """Requests that were tried again, where they are not most of the time, and the application's is not known."""
-    tried = [one for one in findings if one.code in PUT_OFF_CODES and one.share is not None]
+    tried = [one for one in findings if one.code in PUT_OFF and one.share is not None]
     most = max(tried, key=lambda one: one.share or 0.0, default=None)
     if most is None or most is found.cause or most in found.also:
         return []
@@ -278,7 +278,7 @@ def _proof(
         figures += [f"client SRT {mean.said(wire_ms)} ms", f"server SRT {mean.said(mean.server_ms)} ms"]
     else:
         figures += [f"client SRT {between(unseen.wire_ms)} ms", f"server SRT {between(unseen.server_ms)} ms"]
-    if cause is not None and cause.code in PUT_OFF_CODES:
+    if cause is not None and cause.code in PUT_OFF:
         total = sum(getattr(one.evidence, "total_between_ms", 0.0) for one in findings)
         return [f"between tries {span(total)} in all", *figures]
     if cause is not None and mean.client_ms is None:

@@ -6,11 +6,10 @@ figures; here is what the manual says of each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from nfslat.model.record import Record
 
 
-@dataclass(frozen=True, kw_only=True)
-class Warned:
+class Warned(Record, kw_only=True):
     """A note on a capture, on both together or on their clocks."""
 
     code: str

@@ -8,7 +8,6 @@ relative error of at most `Fleet.relative_error`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 from nfslat.answer.contract import (
@@ -27,13 +26,13 @@ from nfslat.answer.contract import (
 from nfslat.answer.figures import GroupFigures, Summary
 from nfslat.answer.inflight import Held, ServerInFlight
 from nfslat.answer.model import Clock, Inferred, NextStep, Tool, Verdict
+from nfslat.model.record import Record
 
 SCHEMA = "nfslat.fleet/1"
 CANNOT_TELL: Held = "cannot tell"
 
 
-@dataclass(frozen=True)
-class Worker:
+class Worker(Record):
     """One process that did work."""
 
     address: str  # its address in the cluster
@@ -43,8 +42,7 @@ class Worker:
     tasks: Count  # tasks that it did
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Record):
     """How the report was made."""
 
     scheduler: str  # address of the scheduler; local for a cluster of this run's own
@@ -56,8 +54,7 @@ class Run:
     out: str | None  # folder or URL with the clients' reports, and what a run goes on from
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Record):
     """What could not be done, or was left out."""
 
     what: str  # file, client, or step
@@ -66,8 +63,7 @@ class Problem:
     fatal: bool = True  # False: left out on purpose, or harmless; the exit status does not change
 
 
-@dataclass(frozen=True)
-class Captures:
+class Captures(Record):
     """All files, together."""
 
     files: Count  # capture files
@@ -81,7 +77,6 @@ class Captures:
     end: str | None  # last packet, the same
 
 
-@dataclass(frozen=True)
 class OpRow(GroupFigures):
     """Ops of one operation, or of all, over all clients: those that are in both captures, and those of one capture
     whose times at the other host are inferred. Means are exact, but for what is inferred."""
@@ -96,8 +91,7 @@ class OpRow(GroupFigures):
     network_ms: Summary  # client SRT minus server SRT, op by op
 
 
-@dataclass(frozen=True)
-class ServerWindow:
+class ServerWindow(Record):
     """The server in a stretch of time, over all its clients."""
 
     begin: str  # ISO 8601, server's clock
@@ -114,8 +108,7 @@ class ServerWindow:
     queue_ms: float | None  # mean wait for a thread of all calls that came in it; None where the packets do not tell
 
 
-@dataclass(frozen=True)
-class Phase:
+class Phase(Record):
     """A stretch of time in which the server was in one state, and was limited by its threads, or was not."""
 
     begin: str  # ISO 8601, server's clock
@@ -129,8 +122,7 @@ class Phase:
     cannot: str | None = None  # why it cannot be told whether threads limit it; None where it can
 
 
-@dataclass(frozen=True)
-class Server:
+class Server(Record):
     """The server, as its capture shows it: all clients, those that were not captured, too."""
 
     name: str  # its name, or first address
@@ -143,8 +135,7 @@ class Server:
     phases: list[Phase]  # the time by the state that the server is in, in order
 
 
-@dataclass(frozen=True)
-class Excess:
+class Excess(Record):
     """What the ops of a client took beyond what such ops take at the typical (median) client, summed; seconds.
 
     The parts sum to `total_s`; a part may be negative.
@@ -157,8 +148,7 @@ class Excess:
     mean_ms: float  # total_s over the ops, milliseconds
 
 
-@dataclass(frozen=True)
-class Brief:
+class Brief(Record):
     """A finding of a client's own report."""
 
     code: str  # name of the finding
@@ -168,8 +158,7 @@ class Brief:
     text: str  # the finding in words
 
 
-@dataclass(frozen=True)
-class ClientWindow:
+class ClientWindow(Record):
     """A client in a stretch of time (the same stretches as `Server.windows`)."""
 
     ops: Count  # with times of both sides
@@ -183,8 +172,7 @@ class ClientWindow:
     server_excess_ms: float | None  # of it in the server, waits for a thread included
 
 
-@dataclass(frozen=True)
-class SetApart:
+class SetApart(Record):
     """What a client has and the others do not; the worst of it, where that is several things."""
 
     layer: Layer  # server, network, client
@@ -192,8 +180,7 @@ class SetApart:
     confidence: HowSure
 
 
-@dataclass(frozen=True, kw_only=True)
-class Client:
+class Client(Record, kw_only=True):
     """One client; figures are of its matched ops, or of those with inferred times."""
 
     name: str  # name or address
@@ -204,7 +191,7 @@ class Client:
     # the captures that its figures rest on; what the other host did is inferred where there is one
     source: Annotated[str, Must(enum=["both", "server", "client", "none"])]
     # "subnet", "nfs", "connections", "path", "server address", and the manifest's own
-    groups: dict[str, str] = field(default_factory=dict)
+    groups: dict[str, str] = {}
     ops: Count = 0  # with times of both sides
     missed: Count = 0  # ops without a partner, those outside of the common time left out
     client_ms: Summary | None = None  # SRT at the client
@@ -214,7 +201,7 @@ class Client:
     application_ms: float | None = None  # latency that its application sees, where it was given
     excess: Excess | None = None  # against the typical client
     verdict: Verdict | None = None  # of its own report
-    findings: list[Brief] = field(default_factory=list)  # of its own report
+    findings: list[Brief] = []  # of its own report
     clock: Clock | None = None  # of its own report
     round_trip_ms: float | None = None  # shortest round trip
     lost_segments: Count | None = None  # TCP segments that were lost, both ways
@@ -222,20 +209,19 @@ class Client:
     slots: Count | None = None  # slots, where slots hold it
     slots_held: Held = CANNOT_TELL  # what keeps more from being in flight
     in_flight_max: Count = 0  # most ops in flight at once
-    audit: list[str] = field(default_factory=list)  # warnings on its captures
+    audit: list[str] = []  # warnings on its captures
     outlier: bool = False  # something sets it apart from the other clients
     set_apart: SetApart | None = None  # the worst of it
     why: str = ""  # what sets it apart, one line; empty where nothing does
     # of its own report: which host's times, and how far they may be off; None: measured
     inferred: Inferred | None = None
     why_not_inferred: str = ""  # why nothing is inferred of the host without a capture; empty elsewhere
-    windows: list[ClientWindow] = field(default_factory=list)  # the same stretches as the server's windows
+    windows: list[ClientWindow] = []  # the same stretches as the server's windows
     report: str | None = None  # its own report (JSON), where it was kept
     command: str = ""  # shows it again
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pattern:
+class Pattern(Record, kw_only=True):
     """Something that adds time, and whom it hits: all clients, a group, or one."""
 
     scope: Annotated[str, Must(enum=["all", "group", "one"])]  # whom it hits
@@ -254,12 +240,11 @@ class Pattern:
     # that chance makes such a group, corrected for the number of groups that were looked at
     p_value: Share | None = None
     text: str  # one sentence that can be pasted into a ticket
-    evidence: dict[str, Any] = field(default_factory=dict)  # the figures that it rests on
+    evidence: dict[str, Any] = {}  # the figures that it rests on
     inferred: Count = 0  # of `clients`: those whose figures in this are inferred
 
 
-@dataclass(frozen=True)
-class FleetVerdict:
+class FleetVerdict(Record):
     """The answer, as a report of two captures has it."""
 
     # fault: something adds time for all, for a group or for single clients; no-fault: nothing that was looked for does,
@@ -274,7 +259,6 @@ class FleetVerdict:
     reasons: list[str]  # why the confidence is what it is
 
 
-@dataclass(frozen=True)
 class Fleet(Document):
     """What nfslat fleet --json writes. Durations are milliseconds (floats) unless the name has another unit, counts
     integers, times ISO 8601 with zone on the server's clock, None is not known."""

@@ -12,7 +12,6 @@ from nfslat.decode.capture import MOST_JOINED_OPS, Source
 from nfslat.decode.windows import Windows
 from nfslat.errors import InputError
 from nfslat.figures.audit.pair import exchanged
-from nfslat.figures.objectives import Slo
 from nfslat.flow.analysed import analysed
 from nfslat.flow.beside import OutsideFigures
 from nfslat.flow.counted import Counted
@@ -20,6 +19,7 @@ from nfslat.flow.pairs import Exchanged, Pair, pairs
 from nfslat.flow.slow_ops import SlowOps
 from nfslat.flow.whole import Whole
 from nfslat.kernels.memory import give_back
+from nfslat.model.thresholds import Threshold
 from nfslat.results import Analysis
 from nfslat.select import Filters
 
@@ -34,7 +34,7 @@ class Asked:
     tool: model.Tool
     may_swap: bool
     stretch_ops: int | None = None
-    slo: Sequence[Slo] = ()
+    slo: Sequence[Threshold] = ()
     progress: Callable[[int], None] = lambda _: None
     each: Callable[[Analysis], None] = lambda _: None
     slowest: int = 20

@@ -23,7 +23,7 @@ from nfslat.figures.host_pairs import plain_rows, told_row
 from nfslat.figures.inflight import inflight_of
 from nfslat.figures.intervals import intervals_from, sums_by_time
 from nfslat.figures.matched import begins_ns, matched_of, matched_ops, part_summaries, part_times, sums_by_operation
-from nfslat.figures.objectives import Slo, objectives_of
+from nfslat.figures.objectives import objectives_of
 from nfslat.figures.phases import Span, phase_row
 from nfslat.figures.pivots import PivotSums
 from nfslat.figures.report import Said, Sums, report_of
@@ -52,6 +52,7 @@ from nfslat.flow.pairs import Pair
 from nfslat.flow.paths import PathsSoFar
 from nfslat.host_pairs import host_pairs
 from nfslat.model.tables import Miss
+from nfslat.model.thresholds import Threshold
 from nfslat.model.units import to_ms, to_s
 from nfslat.results import Analysis
 from nfslat.select import Filters, refuse_nothing_left
@@ -176,7 +177,7 @@ class Whole:
         statuses: OutcomeTally,
         outside: int,
         tool: model.Tool,
-        slo: Sequence[Slo],
+        slo: Sequence[Threshold],
     ) -> model.Report:
         """Of all windows; `statuses` are of all ops, and `outside` are those that the server's capture has beyond the
         client's. Raises ``InputError`` where no op is in both captures."""

@@ -10,7 +10,7 @@ loads that change and clocks with ticks blur every one of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from nfslat.inflight.ranks import grows_by, rank_correlation
 from nfslat.inflight.weights import INTERCEPT, WEIGHTS
 from nfslat.kernels.dispatch import Work
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.tables import I64, Bool
 
 LIKELY, CERTAIN = 0.75, 0.97  # probability from which a limit is told, and told as certain
@@ -34,8 +35,7 @@ _FARTHEST = 256  # calls back in the order of arrival that may still be open
 _LOCKSTEP_PLAIN, _LOCKSTEP_OF_ONE_SIZE = 0.9, 0.7  # of the calls: sent once; answered in groups of one size
 
 
-@dataclass(frozen=True, eq=False)
-class Replay:
+class Replay(Record, eq=False, dict=True):
     """What `threads` threads had to do. Rows are those of `work`."""
 
     work: Work

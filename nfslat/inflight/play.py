@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from nfslat.model.record import Record
 from nfslat.model.tables import I64, Bool, Table
 
 _ISSUE, _ARRIVE, _DONE, _RECEIVE = range(4)
@@ -40,8 +41,7 @@ class Load(Table):
     op: I64  # what figures are over is named by it: row of the server's ops
 
 
-@dataclass(frozen=True, eq=False)
-class Order:
+class Order(Record, eq=False, dict=True):
     """What sets off each call. Lists have an entry an op; -1 is none."""
 
     after_reply: list[int]  # the call that the reply to this op releases
@@ -107,8 +107,7 @@ def _needed(is_call: Bool) -> list[int]:
     return needed
 
 
-@dataclass(frozen=True, eq=False)
-class Played:
+class Played(Record, eq=False):
     """When each op was asked for, got a slot, came to the server, met a thread, was answered, and was back."""
 
     issued: I64

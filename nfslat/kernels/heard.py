@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from nfslat.kernels.compiled import native
+from nfslat.model.record import Record
 from nfslat.model.segments import Segments
 from nfslat.model.tables import I32, I64, Bool
 
 
-@dataclass(frozen=True)
-class Heard:
+class Heard(Record):
     """Segments of far with time stamps, in the order in which far sent them (by TSval), without SYN and RST."""
 
     t_ns: I64  # arrival

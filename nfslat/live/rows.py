@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,8 +21,7 @@ SCHEMA = "nfslat.live/1"
 SRT = "nfslat"  # how a response time is measured
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row(GroupFigures):
+class Row(GroupFigures, kw_only=True):
     """What ended in a window. Latencies are ms, None where no op is in both captures, or where nothing tells."""
 
     begin: str  # ISO 8601, on the client's clock

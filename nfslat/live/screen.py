@@ -131,7 +131,7 @@ class Screen(App[None]):
     .-wide #lower { height: 14; }
     """
     TITLE = "nfslat live"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 - textual's own
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p,space", "pause", "pause"),

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from nfslat.match.sequences import Ranges, compare
 from nfslat.match.shared_ops import SHARED_OPS, Shared, find_shared, sizes
 from nfslat.model.details import Tcp
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64, Bool, Connection, Ops
 
 # So many shared ops are no accident: enough between the first and the last that is shared (captures that overlap in
@@ -30,8 +30,7 @@ _NEXT_TO_NOTHING = 0.05
 _Pairs = list[tuple[int, int]]  # connections: the server's, the client's
 
 
-@dataclass(frozen=True)
-class Links:
+class Links(Record):
     """For each connection of a side the number of what it is part of, NULL where the other side has nothing of it."""
 
     server: I32

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, get_args
+
+from nfslat.model.record import Record
 
 
 class Cause(StrEnum):
@@ -73,8 +74,7 @@ FROM_OUTSIDE: frozenset[Charge] = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Words:
+class Words(Record):
     """What a cause is called where, and as what it stands elsewhere."""
 
     op: str = ""  # what an op waits for, or because

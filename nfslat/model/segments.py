@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64, U8, U32, Table
 
 # Bits of `Segments.marks`; those of flags are where TCP has them (RFC 9293 section 3.1).
@@ -35,8 +36,7 @@ class Segments(Table):
     marks: U8
 
 
-@dataclass(frozen=True)
-class Talks:
+class Talks(Record):
     """The segments of several connections, one connection behind the other, as they are stored; `rows` has how many
     each of them has."""
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from nfslat.model.blocks import distinct, filled, tally
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
@@ -164,8 +165,7 @@ class Table:
         return cls(**made, **others)
 
 
-@dataclass(frozen=True)
-class Connection:
+class Connection(Record):
     """Two endpoints that exchange RPC over one transport: a TCP four-tuple (all its reconnects), or a UDP one.
 
     `a` is the endpoint that sent first. Direction 0 is a to b, direction 1 is b to a.
@@ -371,8 +371,7 @@ class Matched(Table):
         return self.server[at].astype(np.int64), self.client[at].astype(np.int64)
 
 
-@dataclass(frozen=True)
-class Unmatched:
+class Unmatched(Record):
     """For each side, one `Miss` value an op (int8, length of that side's Ops); ``MATCHED`` where it has a partner."""
 
     server: I8

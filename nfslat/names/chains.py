@@ -8,10 +8,10 @@ beginning; else nobody knows.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct, field
 
 from nfslat.model.details import FileEvent
 from nfslat.model.protocol import NULL
@@ -65,19 +65,18 @@ def renamed_ways(news: News, top: int) -> tuple[list[tuple[int, int, int, int]],
     return ways.rows, ways.changes, tuple(ways.names)
 
 
-@dataclass
-class _Ways:
+class _Ways(Struct):
     """Which handle is at the end of which way now, and was that told by a way."""
 
     names: list[bytes]
     row_of: dict[bytes, int]
-    now: dict[int, tuple[_Way, bool]] = field(default_factory=dict)
-    since: dict[int, int] = field(default_factory=dict)  # row of `news` from which on it was there
+    now: dict[int, tuple[_Way, bool]] = {}
+    since: dict[int, int] = {}  # row of `news` from which on it was there
     through: defaultdict[tuple[int, bytes], dict[int, None]] = field(default_factory=lambda: defaultdict(dict))
-    found: dict[int, int] = field(default_factory=dict)  # row of `news` that said so last
+    found: dict[int, int] = {}  # row of `news` that said so last
     # Row of the last RENAME to a name; that may concern what is told by ways, and what is not.
-    renamed_to: dict[tuple[int, bytes, bool], int] = field(default_factory=dict)
-    rows: list[tuple[int, int, int, int]] = field(default_factory=list)
+    renamed_to: dict[tuple[int, bytes, bool], int] = {}
+    rows: list[tuple[int, int, int, int]] = []
     changes: deque[Change] = field(default_factory=deque)
 
     def find(self, row: int, server: int, handle: int, directory: int, name: int, *, is_way: bool) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import ipaddress
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import field
 
 from nfslat.model.details import FileEvent, Files
 from nfslat.model.protocol import NULL, NULL32
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64, U32, Bool
 
 HASH_BITS = 32
@@ -33,8 +34,7 @@ class _Told(NamedTuple):
     handle: int
 
 
-@dataclass(frozen=True)
-class DataFiles:
+class DataFiles(Record):
     """The files behind the handles of data servers: by server and CRC-32 of the handle, each from a time on."""
 
     keys: I64  # servers with CRC-32, in order
@@ -64,11 +64,10 @@ def key_of(server: I32 | I64, fh: U32 | I64) -> I64:
     return np.asarray((server.astype(np.int64) << HASH_BITS) | fh)
 
 
-@dataclass(frozen=True)
-class Layouts:
+class Layouts(Record):
     """What the replies of all captures say of layouts and devices."""
 
-    told: list[_Told] = field(default_factory=list)
+    told: list[_Told] = []
     servers: defaultdict[tuple[int, int], set[int]] = field(default_factory=lambda: defaultdict(set))  # of each device
 
     def add(self, files: Files, handles: I64, server: I32, t_ns: I64, addresses: Mapping[str, int]) -> Bool:

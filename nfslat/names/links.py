@@ -5,14 +5,16 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
 
 import numpy as np
+from msgspec import Struct, field
 
 from nfslat.model.details import FileEvent
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.tables import I64, Bool, Table
 from nfslat.names.chains import Change, renamed_ways
 from nfslat.names.news import TOP, News
@@ -117,8 +119,7 @@ def _code(end: Sequence[int], width: int) -> int:
     return NULL if name == NULL else (directory - TOP) * width + name
 
 
-@dataclass(frozen=True)
-class _Told:
+class _Told(Record):
     """One row a row of `News`: what it says of which place."""
 
     t_ns: I64
@@ -187,8 +188,7 @@ def _differ(group: I64, value: I64, groups: int) -> Bool:
     return least < most
 
 
-@dataclass
-class _Spelt:
+class _Spelt(Struct):
     """Places by the names in them: one place may be told as "b" of a directory, and by a way from elsewhere."""
 
     names: tuple[bytes, ...]
@@ -218,8 +218,7 @@ class _Spelt:
         return directory + TOP, self.names[name].split(b"/")
 
 
-@dataclass
-class _Walk:
+class _Walk(Struct):
     """Where each handle is now, row by row. Handles from `handles` on are of files that a RENAME moved, and that
     nothing has named by their handle so far.
 
@@ -229,12 +228,12 @@ class _Walk:
     handles: int
     least: int  # of the numbers that are places
     spelt: _Spelt | None  # only where ways are told, too
-    at: dict[int, int] = field(default_factory=dict)  # place -> handle
-    places: dict[int, list[int]] = field(default_factory=dict)  # handle -> its places, the last found last
-    gone: dict[int, int] = field(default_factory=dict)  # handle -> since when it has no place
-    doubted: dict[int, int] = field(default_factory=dict)  # place -> handle that may have been replaced there
-    changed: dict[int, int] = field(default_factory=dict)  # place -> when what was there may have become another file
-    links: dict[int, list[int]] = field(default_factory=dict)  # handle -> time and link, time and link ...
+    at: dict[int, int] = {}  # place -> handle
+    places: dict[int, list[int]] = {}  # handle -> its places, the last found last
+    gone: dict[int, int] = {}  # handle -> since when it has no place
+    doubted: dict[int, int] = {}  # place -> handle that may have been replaced there
+    changed: dict[int, int] = {}  # place -> when what was there may have become another file
+    links: dict[int, list[int]] = {}  # handle -> time and link, time and link ...
     unnamed: int = 0
 
     def hear(self, event: int, t_ns: int, handle: int, link: int, to_link: int) -> None:

@@ -13,6 +13,7 @@ from nfslat.clock.clock import ServerTimes
 from nfslat.model.blocks import filled
 from nfslat.model.details import FileEvent, Files, Names
 from nfslat.model.protocol import MOUNT, NFS, NULL, NULL32
+from nfslat.model.record import Record
 from nfslat.model.tables import I8, I16, I32, I64, U32, Bool, Ops, Table
 from nfslat.names.layouts import DataFiles, Layouts, key_of
 from nfslat.names.servers import alone, joined, servers_of
@@ -66,8 +67,7 @@ class News(Table):
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class Asked:
+class Asked(Record, eq=False):
     """The ops that paths are asked for, one row each: what their arguments say."""
 
     t_ns: I64

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.model.blocks import filled
 from nfslat.model.details import FileEvent
 from nfslat.model.protocol import MOUNT, NFS, NULL, op_name
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64, Kind
 from nfslat.names.links import Links, follow
 from nfslat.names.news import TOP, Asked, News, of_pair, of_side
@@ -23,8 +23,7 @@ _OF_HANDLE = frozenset("ACCESS CLOSE COMMIT GETATTR LOCK LOCKU READ READ_PLUS SE
 _LISTING = frozenset("READDIR READDIRPLUS".split())
 
 
-@dataclass(frozen=True)
-class Paths:
+class Paths(Record):
     """Paths of ops. Each text is there once for each server that has such a path."""
 
     of_op: I32  # row of `texts`, one an op; NULL: not known
@@ -55,8 +54,7 @@ def paths_of_side(side: Side, encoding: str | None = None) -> Paths:
     return _paths(*of_side(side), encoding)
 
 
-@dataclass(frozen=True)
-class _Wanted:
+class _Wanted(Record):
     """What is to be shown: a handle, or a name in the directory that it is of."""
 
     handle: I32 | I64  # NULL: not known; TOP: the name is a path

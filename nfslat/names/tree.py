@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from nfslat.model.blocks import distinct, filled
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64, Bool
 from nfslat.names.links import Links
 from nfslat.names.news import TOP
@@ -19,14 +19,13 @@ _NONE = np.zeros(0, dtype=np.int64)
 _DEEPEST = 256  # directories that are looked for above what an op names
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(Record):
     """Rows of texts: each is a name below another row, or below nothing, and there once."""
 
     servers: int
     names: tuple[bytes, ...]
-    batches: list[I64] = field(default_factory=list)  # keys of the rows; rows are below rows of earlier batches
-    server: list[I64] = field(default_factory=list)  # of the rows, likewise
+    batches: list[I64] = []  # keys of the rows; rows are below rows of earlier batches
+    server: list[I64] = []  # of the rows, likewise
 
     def add(self, above: I64, server: I32 | I64, name: I32 | I64) -> I64:
         """Rows for names below rows `above`, or at the top of a server (TOP), or where that is not known (NULL)."""

@@ -12,11 +12,11 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from nfslat.model.blocks import each_block
 from nfslat.model.details import Details, Names
@@ -80,15 +80,14 @@ class Request(NamedTuple):
         return max(spent, key=lambda one: (spent[one], self.says.count(one)))
 
 
-@dataclass(eq=False)
-class _Open:
+class _Open(Struct, eq=False):
     """A request while it is put off."""
 
     begin_ns: int
     heard_ns: int = 0  # the last reply's end
-    tries: list[int] = field(default_factory=list)
-    says: list[Says] = field(default_factory=list)
-    waits_ns: list[int] = field(default_factory=list)
+    tries: list[int] = []
+    says: list[Says] = []
+    waits_ns: list[int] = []
 
 
 def requests(ops: Ops, details: Details, mask: Bool, end_ns: int) -> list[Request]:

@@ -13,7 +13,6 @@ import itertools
 import re
 import subprocess
 from collections.abc import Collection, Generator, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,6 +27,7 @@ from nfslat.decode.tshark.engine import preferences
 from nfslat.errors import ToolError
 from nfslat.figures.wireshark import in_filter
 from nfslat.model.decoded import Reassembly
+from nfslat.model.record import Record
 
 # A filter with more frames than this comes near the longest argument that a process can be given (128 KiB on Linux).
 _FRAMES_A_RUN = 4000
@@ -44,8 +44,7 @@ _REASSEMBLED_FROM = ("tcp.segment", "ip.fragment", "ipv6.fragment")
 _NEXT_PDU = ("rpc", "tcp", "udp", "fake-field-wrapper", "data")
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Record):
     """One line of a dissection: how deep it stands, Wireshark's name of the field, and the text that it shows."""
 
     depth: int
@@ -53,8 +52,7 @@ class Line:
     text: str
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(Record):
     """One RPC message as Wireshark shows it in one frame: a summary of what carried it, then RPC and NFS in full."""
 
     frame: int

@@ -5,19 +5,18 @@ Durations are float ms, instants ISO 8601 with zone, None is "not known".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from nfslat.answer.contract import BothSides, Count, Document, Must, NotNegative, Positive
 from nfslat.answer.figures import PARTS
 from nfslat.answer.model import Tool
 from nfslat.answer.pictures import Moment
+from nfslat.model.record import Record
 
 SCHEMA = "nfslat.show/1"
 
 
-@dataclass(frozen=True)
-class ShownLine:
+class ShownLine(Record):
     """One line of a dissection."""
 
     depth: Count  # how deep it stands
@@ -25,8 +24,7 @@ class ShownLine:
     text: str  # what Wireshark shows
 
 
-@dataclass(frozen=True)
-class ShownMessage:
+class ShownMessage(Record):
     """A call or a reply at one side, as Wireshark shows it."""
 
     side: Annotated[str, Must(enum=["client", "server"])]  # whose capture
@@ -39,8 +37,7 @@ class ShownMessage:
     frame_bytes: Count | None  # likewise: of the frame on the wire
 
 
-@dataclass(frozen=True)
-class ShownOp:
+class ShownOp(Record):
     """One op in full."""
 
     xid: str  # 0x and eight hexadecimal digits
@@ -66,8 +63,7 @@ class ShownOp:
     messages: list[ShownMessage]  # call, then reply; each at the client, then at the server
 
 
-@dataclass(frozen=True)
-class ShownCall:
+class ShownCall(Record):
     """A call that has no reply in one of the captures, or in both."""
 
     xid: str  # 0x and eight hexadecimal digits
@@ -81,7 +77,6 @@ class ShownCall:
     lines: list[ShownLine]  # RPC and NFS of the call; empty where Wireshark does not show it
 
 
-@dataclass(frozen=True)
 class Shown(Document):
     """What nfslat show --json writes."""
 

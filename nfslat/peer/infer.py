@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from nfslat.kernels.memory import give_back
 from nfslat.kernels.order import side_by_side
 from nfslat.model.blocks import each_block, filled
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.segments import BACK, Segments
 from nfslat.model.tables import F64, I32, I64, Bool, Loose, Ops
 from nfslat.peer.clock import FarClock, clocks
@@ -104,8 +104,7 @@ def infer(
     return _refused(ops, rows, found) or found
 
 
-@dataclass(frozen=True)
-class _Groups:
+class _Groups(Record):
     """Frames by connection: the number of each in `talk`, or `count`, which is none; `order` has those of one side by
     side, where `spans` says."""
 

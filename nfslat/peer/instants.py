@@ -13,7 +13,6 @@ practice, so that such an ACK says by when, not when.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -22,6 +21,7 @@ import numpy as np
 
 from nfslat.kernels.heard import Heard, Said, places
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.tables import F64, I32, I64, Bool
 from nfslat.peer.clock import Departures, first_sent
 from nfslat.peer.heard import Exchange
@@ -100,8 +100,7 @@ class _Alone(NamedTuple):
     by_reply: Bool
 
 
-@dataclass(frozen=True)
-class Peer:
+class Peer(Record, dict=True):
     """What one connection tells of far."""
 
     exchange: Exchange

@@ -10,13 +10,13 @@ has it later than that, its stamps are late.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from nfslat.kernels.heard import Said, places
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.segments import BACK, Segments
 from nfslat.model.tables import F64, I32, I64, Bool, Ops
 from nfslat.peer.heard import Exchange, exchange
@@ -100,8 +100,7 @@ def own_stamps(ops: Ops, forward: Bool, talks: Sequence[Segments], side: str) ->
     return OwnStamps(tick_ns, much_ns, waited, mean, len(held), len(by), by[by > 0], late_at, apart_ns)
 
 
-@dataclass(frozen=True)
-class _Told:
+class _Told(Record):
     """What one connection says, as `OwnStamps` has it."""
 
     waited_ns: I64

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from nfslat.model.record import Record
 from nfslat.report.text_layout import plain
 
 
@@ -103,8 +103,7 @@ class RankedFinding(NamedTuple):
     manual: tuple[tuple[str, str], ...] = ()  # question and answer; pages have room for it
 
 
-@dataclass(frozen=True)
-class Gap:
+class Gap(Record):
     """An empty line in text, unless there is one."""
 
 

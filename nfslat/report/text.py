@@ -10,21 +10,11 @@ from nfslat.report.sections.all import blocks
 from nfslat.report.text_writer import write
 
 _ASKED_FOR = ("what if", "called", "pivots", "intervals")  # nothing, unless an option asked for it
-_BRIEF = ("answer", "next", "causes", "brief pairs", "first stack", "ops", *_ASKED_FOR, "histograms", "trust", "more")
-_BRIEF_OF_ONE = (
-    "answer",
-    "causes",
-    "hangs",
-    *_ASKED_FOR,
-    "brief in flight",
-    "first raw",
-    "histograms",
-    "trust",
-    "more",
-)
+_BRIEF = ("answer", "next", "causes", "brief pairs", "first stack", "ops", *_ASKED_FOR, "trust", "more")
+_BRIEF_OF_ONE = ("answer", "causes", "hangs", *_ASKED_FOR, "brief in flight", "first raw", "trust", "more")
 _FULL = (
     *("answer", "next", "warnings", "findings", "hangs", "phases", "pairs", "stack", "what if", "evidence", "outcomes"),
-    *("in flight", "called", "raw", "histograms"),
+    *("in flight", "called", "raw"),
     *("matched", "misses", "parts", "charges", "percentiles", "pivots", "intervals", "transport", "clock"),
     *("excluded", "captures", "messages", "programs", "legend", "made by"),
 )
@@ -42,6 +32,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "inflight": ("in flight",),
     "called": ("called",),
     "raw": ("raw",),
+    "histograms": ("histograms",),
     "matched": ("matched", "misses"),
     "parts": ("parts", "charges", "percentiles"),
     "pivots": ("pivots", "intervals"),
@@ -67,7 +58,6 @@ def render(
     *,
     full: bool = False,
     sections: Sequence[str] = (),
-    hist: bool = False,
     width: int = 80,
     color: bool = False,
 ) -> str:
@@ -76,9 +66,9 @@ def render(
     What fits a screen, unless all of it is asked for (`full`), or some `sections` (keys of `NAMES`).
     """
     if sections:
-        names: Sequence[str] = [name for one in sections for name in NAMES[one]] + ["histograms"]
+        names: Sequence[str] = [name for one in sections for name in NAMES[one]]
     elif full:
         names = _FULL
     else:
         names = _BRIEF_OF_ONE if "capture" in report.captures else _BRIEF
-    return write(blocks(report, *(one for one in names if hist or one != "histograms")), width=width, color=color)
+    return write(blocks(report, *names), width=width, color=color)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from nfslat.diff import judge, reports
 from nfslat.findings.catalogue import explaining
+from nfslat.model.record import Record
 from nfslat.series.fit import Data, Shapes, shapes
 from nfslat.series.model import PARTS, Growth, Point
 from nfslat.series.points import Measured
@@ -21,8 +22,7 @@ _TOLERANCE = 0.01  # of the latency: so much a run may be off a shape by more th
 _FLAT, _STEEP = 0.1, 1.5  # slots: calls in flight grow by no more, though the load grows by so much
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(Record):
     """What holds the calls of the highest load."""
 
     part: str  # the part that grows with it
@@ -30,8 +30,7 @@ class Limit:
     load: float | None  # at which so many calls are there at once
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Record):
     """`points` and `runs` are by load, and each has one."""
 
     points: Sequence[Point]

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from nfslat.diff.statistics import CONFIDENCE, student_p, student_quantile
+from nfslat.model.record import Record
 from nfslat.model.tables import F64
 from nfslat.series.model import Fit
 
@@ -31,8 +31,7 @@ _NEAR_ZERO = 1e-9  # of the highest load: a bend there is none
 _SOFTNESS = (0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4)
 
 
-@dataclass(frozen=True)
-class Data:
+class Data(Record):
     """Of each load the mean, ms, and its standard error; None: errors are not known."""
 
     loads: F64
@@ -61,8 +60,7 @@ class Data:
         return len(self.loads)
 
 
-@dataclass(frozen=True)
-class Shapes:
+class Shapes(Record):
     """The fits, and what follows."""
 
     level: Fit

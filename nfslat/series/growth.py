@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.answer.words import ms
 from nfslat.diff import judge
+from nfslat.model.record import Record
 from nfslat.series.case import Case, case, cause, data_of
 from nfslat.series.fit import CERTAIN, shapes
 from nfslat.series.model import Fit, Growth, Point, Verdict
@@ -24,8 +24,7 @@ _SINGLE_OPS = "captures or --csv files of these runs, as reports hold no single 
 _NEAR = 0.1  # of a load: two ways to tell it agree
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Record):
     """All that is said of the loads."""
 
     verdict: Verdict

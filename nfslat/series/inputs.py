@@ -15,12 +15,12 @@ import math
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from nfslat.errors import InputError, UsageError, nearest
 from nfslat.evidence.known import MOST_MS
+from nfslat.model.record import Record
 
 _KEYS = ("load", "run", "server", "client", "name", "app_ms", "storage_ms")
 _MOST_BYTES, _MOST_RUNS = 1 << 20, 1000
@@ -28,8 +28,7 @@ _LONGEST_NAME = 60
 _MOST_LOAD = 1e12
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(Record):
     """One run: a name as `nfslat diff` takes it, or two captures."""
 
     files: tuple[str, ...]
@@ -39,8 +38,7 @@ class Asked:
     storage_ms: float | None = None
 
 
-@dataclass(frozen=True)
-class Listed:
+class Listed(Record):
     """All runs, by load where they have one."""
 
     runs: tuple[Asked, ...]

@@ -6,10 +6,10 @@ Durations are float ms, None is "not known".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 from nfslat.answer.contract import Count, Document, HowSure, Must, Positive
+from nfslat.model.record import Record
 
 SCHEMA = "nfslat.series/1"
 PARTS = ["above", "network", "queue", "beyond", "in_thread"]  # from the application down to the storage
@@ -17,8 +17,7 @@ PartName = Annotated[str, Must(enum=PARTS)]
 Outcome = Annotated[str, Must(enum=["from-load", "throughout", "storage", "none", "falls", "cannot-tell", "no-loads"])]
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(Record):
     """One run. Means are over READ and WRITE where it has some, else over all ops."""
 
     name: str
@@ -41,8 +40,7 @@ class Point:
     cause: str | None  # code of the finding that its verdict names
 
 
-@dataclass(frozen=True)
-class Growth:
+class Growth(Record):
     """What a part adds from the loads before the growth to the highest one."""
 
     part: PartName
@@ -51,8 +49,7 @@ class Growth:
     share: float | None  # of the growth of the disparity; None for what is not in it
 
 
-@dataclass(frozen=True)
-class Fit:
+class Fit(Record):
     """How well a shape goes with the disparity: a level, a line, or both with a sharp or a soft bend between."""
 
     shape: Annotated[str, Must(enum=["level", "line", "bend", "soft"])]
@@ -64,8 +61,7 @@ class Fit:
     per_load_ms: float | None  # slope, behind the bend
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Record):
     """The load from which the latency grows away from the storage's, and what makes it."""
 
     outcome: Outcome
@@ -82,8 +78,7 @@ class Verdict:
     text: str
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Record):
     """A run against the one before it, as `nfslat diff` compares them; for runs without loads."""
 
     a: str
@@ -94,7 +89,6 @@ class Step:
     text: str
 
 
-@dataclass(frozen=True)
 class Series(Document):
     """What nfslat series --json writes."""
 
@@ -111,5 +105,5 @@ class Series(Document):
     points: list[Point]  # by load, or in the order in which they were given
     growth: list[Growth]
     fits: list[Fit]
-    steps: list[Step] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    steps: list[Step] = []
+    notes: list[str] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from nfslat.diff.coarse import load_of
 from nfslat.diff.runs import Figures, Run, Single
 from nfslat.diff.statistics import CONFIDENCE, DRIFT, SLICES, Sample, student_quantile
 from nfslat.model.protocol import DATA_OPS, NULL
+from nfslat.model.record import Record
 from nfslat.model.tables import I64, Bool
 from nfslat.series.inputs import Asked
 from nfslat.series.model import Point
@@ -20,8 +20,7 @@ from nfslat.series.model import Point
 _NORMAL = 1.96  # standard errors that hold 95 % of a normal distribution
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(Record):
     """Means of a run, ms. `error_ms` is of what lies between the client's wire and a thread of the server."""
 
     run: Run

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nfslat.errors import UsageError
+from nfslat.model.record import Record
 
+HEADERS = ("tcp", "ethernet", "rpc", "sdu", "fetch")  # which `Wire`, `Sqlnet` and `transfer` have the bytes of
 SDU_HEADER = 10  # TNS header 8, data flags 2
 IP_TCP_HEADERS = 40  # IPv4 20, TCP 20, both without options
 ETHERNET_HEADERS = 18  # header 14, frame check sequence 4 (IEEE 802.3 section 3.1.1)
@@ -34,8 +35,7 @@ _LARGER_ARRAYS = (100, 1000)
 _MOST_ALTERNATIVES = 5
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Record):
     """`count` pieces of `size` bytes, one behind the other."""
 
     count: int
@@ -45,8 +45,7 @@ class Run:
 Runs = tuple[Run, ...]
 
 
-@dataclass(frozen=True)
-class Wire:
+class Wire(Record):
     """What carries a message. Sizes are bytes."""
 
     mss: int = 1460
@@ -54,8 +53,7 @@ class Wire:
     ethernet_header: int = ETHERNET_HEADERS  # of each frame, with its check sequence; without preamble and gap
 
 
-@dataclass(frozen=True)
-class Sqlnet:
+class Sqlnet(Record):
     """How rows are fetched. Sizes are bytes."""
 
     sdu: int
@@ -66,8 +64,7 @@ class Sqlnet:
     fetch_header: int = 0  # in front of the rows of each fetch
 
 
-@dataclass(frozen=True)
-class Fetch:
+class Fetch(Record):
     """Fetches of one kind. Sizes are bytes; runs are in the order in which they are sent."""
 
     times: int
@@ -83,8 +80,7 @@ class Fetch:
     wire_bytes: int
 
 
-@dataclass(frozen=True)
-class Total:
+class Total(Record):
     """All fetches, or all RPCs."""
 
     round_trips: int
@@ -100,8 +96,7 @@ class Total:
     round_trip_ms: float | None  # round trips one after another
 
 
-@dataclass(frozen=True)
-class Alternative:
+class Alternative(Record):
     """The same rows with another SDU or array size."""
 
     sdu: int
@@ -112,8 +107,7 @@ class Alternative:
     saved_ms: float | None
 
 
-@dataclass(frozen=True)
-class Fetching:
+class Fetching(Record):
     """Rows fetched through SQL*Net; first what was asked about."""
 
     asked: Sqlnet
@@ -124,8 +118,7 @@ class Fetching:
     alternatives: tuple[Alternative, ...]
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(Record):
     """READ replies or WRITE calls of one kind; sizes are bytes."""
 
     times: int
@@ -137,8 +130,7 @@ class Message:
     wire_bytes: int
 
 
-@dataclass(frozen=True)
-class Transfer:
+class Transfer(Record):
     """A file read or written over NFS."""
 
     op: str  # READ or WRITE

@@ -9,10 +9,10 @@ import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.answer.model import Bucket
 from nfslat.clock.tick import is_coarse, mean_error_ns
@@ -26,6 +26,7 @@ from nfslat.kernels.exact import longer
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import no_details
 from nfslat.model.protocol import NFS, NULL, program_name
+from nfslat.model.record import Record
 from nfslat.model.tables import I8, I64, Bool, Connection, Loose, Ops, State, hosts
 from nfslat.results import Side
 from nfslat.select import excluded, op_labels
@@ -39,8 +40,7 @@ _SOON_NS = 1_000_000_000  # later only what was lost comes again, as pairing see
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True, eq=False)
-class ShownTally:
+class ShownTally(Record, eq=False):
     """Ops that a capture shows, messages without their other half, and calls that it lacks, by connection.
 
     Messages of its first and last moments, whose other half came before or after the capture, are not counted.
@@ -113,8 +113,7 @@ class ShownTally:
         return hidden_share(states | {State.HEADER_NOT_CAPTURED: self.hidden}, missing)
 
 
-@dataclass(frozen=True)
-class OddOps:
+class OddOps(Record):
     """What only ops, and messages of none, tell of how a capture was made."""
 
     took_ns: int = 0  # from their first byte to their last, summed
@@ -140,8 +139,8 @@ class OddOps:
     def __add__(self, later: Self) -> Self:
         """This one, and a later block's."""
         early_ns = max((self, later), key=lambda some: some.early).early_ns
-        sums = [before + now for before, now in zip(dataclasses.astuple(self), dataclasses.astuple(later), strict=True)]
-        return dataclasses.replace(type(self)(*sums), early_ns=early_ns)
+        sums = [before + now for before, now in zip(structs.astuple(self), structs.astuple(later), strict=True)]
+        return structs.replace(type(self)(*sums), early_ns=early_ns)
 
 
 def _early(d: Decoded) -> tuple[int, int, int]:
@@ -196,8 +195,7 @@ class Ticking(NamedTuple):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class SelectedTally:
+class SelectedTally(Record, eq=False):
     """Ops that filters select: `raw` and `histograms` are of their response times, by operation. And those that filters
     leave out, by reason."""
 
@@ -222,11 +220,10 @@ class SelectedTally:
 
     def as_sketches(self) -> Self:
         """The same in little memory (`OpSums.as_sketches`)."""
-        return dataclasses.replace(self, raw=None if self.raw is None else self.raw.as_sketches())
+        return structs.replace(self, raw=None if self.raw is None else self.raw.as_sketches())
 
 
-@dataclass(frozen=True, eq=False)
-class CaptureTally:
+class CaptureTally(Record, eq=False):
     """One capture by itself."""
 
     source: Source
@@ -270,7 +267,7 @@ class CaptureTally:
 
     def as_sketches(self) -> Self:
         """The same in little memory (`OpSums.as_sketches`)."""
-        return dataclasses.replace(self, selected=self.selected.as_sketches())
+        return structs.replace(self, selected=self.selected.as_sketches())
 
     @property
     def ops(self) -> int:

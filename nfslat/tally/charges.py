@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
+from msgspec import field
 
 from nfslat.answer import model
 from nfslat.answer.figures import UNEXPLAINED
 from nfslat.decompose import PART_NAMES
 from nfslat.model.causes import CAUSES, Cause, code
+from nfslat.model.record import Record
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
@@ -24,8 +25,7 @@ MOST_SLOW_OPS = 1 << 18  # 1 % of some 26 million
 Sums = Mapping[tuple[str, Cause | None], Sum]  # by place and cause; None: what no cause explains of a part
 
 
-@dataclass(frozen=True, eq=False)
-class SlowOps:
+class SlowOps(Record, eq=False):
     """The slowest ops, at most so many, slowest first; ns."""
 
     most: int
@@ -83,13 +83,12 @@ class SlowOps:
         return int(self.srt_ns[:count].sum()), charged | {(part, None): ns for part, ns in left_ns.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class ChargeTally:
+class ChargeTally(Record, eq=False):
     """Charges of matched ops; None where the clocks, or what TCP did, are not known."""
 
     ops: int = 0
     srt_ns: int = 0
-    sums: Sums | None = field(default_factory=dict)
+    sums: Sums | None = {}
     slow: SlowOps = field(default_factory=SlowOps.empty)
 
     @classmethod

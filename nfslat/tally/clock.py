@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Self
 
 from nfslat.answer import model
 from nfslat.clock.clock import Clock, Segment, Step
+from nfslat.model.record import Record
 from nfslat.model.units import iso, to_ms
 
 PPM = 1e6
 FASTEST_DRIFT = 500e-6  # of a clock that runs by itself: 100 ppm of a quartz, or what NTP slews it by (RFC 5905)
 
 
-@dataclass(frozen=True)
-class Theta:
+class Theta(Record):
     """theta at an instant of the client's clock, ns."""
 
     t_ns: int
@@ -36,8 +35,7 @@ class Theta:
         return self.high_ns - self.low_ns
 
 
-@dataclass(frozen=True)
-class ClockTally:
+class ClockTally(Record):
     """The clocks of blocks in their order; fields that are None are not known."""
 
     fits: bool = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from nfslat.clock.clock import Clock
 from nfslat.model.blocks import together
 from nfslat.model.protocol import DATA_OPS, NULL, NULL32
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64, Bool, Ops
 from nfslat.results import Analysis
 from nfslat.select import op_labels
@@ -21,8 +21,7 @@ At = slice | I32 | I64
 Column = Callable[[At], I64]
 
 
-@dataclass(frozen=True, eq=False)
-class OpColumns:
+class OpColumns(Record, eq=False):
     """Columns of `rows` ops; None: not known of any. `client_ns` and `server_ns` are response times."""
 
     rows: int

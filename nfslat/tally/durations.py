@@ -6,7 +6,6 @@ They are kept as they were measured; where parts are joined, more than `MOST_EXA
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from nfslat.answer.figures import Summary
 from nfslat.kernels.order import ranked
 from nfslat.model.blocks import filled
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64
 from nfslat.model.units import to_ms
 from nfslat.tally.columns import Column
@@ -73,8 +73,7 @@ class _Part(NamedTuple):
         return _Part(columns, ends - sizes, ends)
 
 
-@dataclass(frozen=True, eq=False)
-class Durations:
+class Durations(Record, eq=False):
     """`sides` says of which there are any; `parts` are exact, and each group is there or in `sketches`."""
 
     sides: tuple[str, ...]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
@@ -13,6 +12,7 @@ from nfslat.answer import model
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Awaits, Cut, Hangs
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, Connection, endpoint, hosts
 from nfslat.model.units import iso, to_ms
 from nfslat.results import Correlation, Side
@@ -30,8 +30,7 @@ _CUT = {
 }
 
 
-@dataclass(frozen=True)
-class HangTally:
+class HangTally(Record):
     """What hangs, what still does first and the longest first; None where an engine does not say what TCP did."""
 
     hangs: Sequence[model.Hang] | None = ()
@@ -97,8 +96,7 @@ def _of_end(own: _End, other: _End, links: tuple[I32, I32], ahead_ns: int) -> It
             yield row, arrival(own.at, row, other.at, way, ahead_ns) if is_known else None
 
 
-@dataclass(frozen=True, eq=False)
-class _End:
+class _End(Record, eq=False, dict=True):
     """One capture, and what hangs in it."""
 
     name: str

@@ -6,16 +6,16 @@ the same is said as of most of the time: blocks of which nothing can be told do 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
+from msgspec import field, structs
 
 from nfslat.answer import model
 from nfslat.inflight.levels import Levels
 from nfslat.kernels.exact import longer
+from nfslat.model.record import Record
 from nfslat.results import Analysis
 from nfslat.tally.leading import Leading, Rows, added_rows, rows_by
 
@@ -24,20 +24,19 @@ _MOST_LEVELS = 512  # that are listed one by one
 _NO_LEVELS = Levels(np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
 
 
-@dataclass(frozen=True, eq=False)
-class InFlightTally:
+class InFlightTally(Record, eq=False):
     """Levels by side; blocks by what is said of the server's threads, which count by their time; and rows of sessions,
     of connections with a cap and of mounts, which count by their ops."""
 
     levels: Mapping[str, Levels] = field(default_factory=lambda: dict.fromkeys(_SIDES, _NO_LEVELS))
-    blocks: Rows[model.InFlight] = field(default_factory=dict)
+    blocks: Rows[model.InFlight] = {}
     # Sums over the ops, and how many: shares that are hidden by side, calls that wait, the range of the wait.
-    means: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+    means: Mapping[str, tuple[float, int]] = {}
     held: int = 0
     unseen_first: int = 0
-    sessions: Rows[model.SessionInFlight] = field(default_factory=dict)
-    caps: Rows[model.CapInFlight] = field(default_factory=dict)
-    mounts: Rows[model.MountInFlight] = field(default_factory=dict)
+    sessions: Rows[model.SessionInFlight] = {}
+    caps: Rows[model.CapInFlight] = {}
+    mounts: Rows[model.MountInFlight] = {}
 
     @classmethod
     def empty(cls) -> Self:
@@ -88,9 +87,9 @@ class InFlightTally:
         block = max(told.values(), key=lambda leading: leading.total).row
         at_server, at_client = (self.levels[name] for name in _SIDES)
         least, most = self._mean("least"), self._mean("most")
-        return dataclasses.replace(
+        return structs.replace(
             block,
-            server=dataclasses.replace(
+            server=structs.replace(
                 block.server,
                 max=at_server.max,
                 mean=at_server.mean or 0.0,
@@ -102,7 +101,7 @@ class InFlightTally:
                 held=self.held,
                 unseen_first=self.unseen_first,
             ),
-            client=dataclasses.replace(
+            client=structs.replace(
                 block.client,
                 max=at_client.max,
                 mean=at_client.mean or 0.0,
@@ -120,7 +119,7 @@ class InFlightTally:
 
 
 def _with_ops(rows: Rows[Any]) -> list[Any]:
-    return [dataclasses.replace(leading.row, ops=int(leading.total)) for leading in rows.values()]
+    return [structs.replace(leading.row, ops=int(leading.total)) for leading in rows.values()]
 
 
 def levels_rows(levels: Levels) -> list[model.Level]:

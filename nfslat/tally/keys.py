@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from nfslat.kernels.order import side_by_side
 from nfslat.model.blocks import tally
 from nfslat.model.protocol import NULL, op_name, program_name, version_name
+from nfslat.model.record import Record
 from nfslat.model.tables import I16, I32, Kind
 
 Key = tuple[int, int, int, int]  # program, version, minor version, operation
@@ -20,8 +20,7 @@ Label_co = TypeVar("Label_co", bound=Hashable, covariant=True)
 ALL = ""  # the label of a group of all ops
 
 
-@dataclass(frozen=True, eq=False)
-class Grouping(Generic[Label_co]):
+class Grouping(Record, Generic[Label_co], eq=False):
     """`of_op` is the group of each op, a number below that of `labels`; None: there is one group."""
 
     of_op: npt.NDArray[np.integer[Any]] | None

@@ -6,7 +6,6 @@ Sums are exact integers; percentiles are those of `nfslat.tally.durations`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +17,7 @@ from nfslat.clock.one_way import ErrorSums
 from nfslat.decompose import PART_NAMES
 from nfslat.kernels.exact import Sums, added, by_blocks, exact_sums, spread
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.units import to_ms
 from nfslat.tally.columns import NOT_TOLD, OpColumns
 from nfslat.tally.durations import CLIENT, MOST_EXACT, NETWORK, SERVER, Durations
@@ -72,8 +72,7 @@ _MEASURES: dict[str, tuple[tuple[str, ...], Callable[[OpColumns, slice], Sequenc
 }
 
 
-@dataclass(frozen=True, eq=False)
-class OpSums:
+class OpSums(Record, eq=False):
     """Of ops in groups, which `labels` says what they are. `sums` has a row for each measure, with one of each group.
 
     Groups of two that are joined are those of the same label.
@@ -194,8 +193,7 @@ def _sums(columns: OpColumns, key: Grouping[Hashable], what: Collection[str]) ->
     return dict(zip(names, sums, strict=True))
 
 
-@dataclass(frozen=True, eq=False)
-class OpFigures:
+class OpFigures(Record, eq=False):
     """Figures of a group, ms; None: not known. Sums of what was not asked for are no figures.
 
     Each field of `GroupFigures` is a property.

@@ -13,7 +13,6 @@ parts is the sketch of the whole.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +21,7 @@ import numpy.typing as npt
 from nfslat.answer.figures import Summary
 from nfslat.kernels.exact import exact_sum
 from nfslat.model.blocks import each_block, rank
+from nfslat.model.record import Record
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
 from nfslat.tally.stats import PERCENTILES
@@ -35,8 +35,7 @@ _EXACT = 1 << 53  # below, a float64 holds each integer
 _ROUNDED_BITS = 63 - 53
 
 
-@dataclass(frozen=True, eq=False)
-class Sketch:
+class Sketch(Record, eq=False):
     """How many durations are in each bin; only bins that hold any are kept, ascending."""
 
     keys: npt.NDArray[np.uint16]

@@ -6,7 +6,6 @@ looked at, then every fourth, and so on: what is kept is the slowest 1 % of an e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from nfslat.answer.model import MatchedRow
 from nfslat.decompose import PART_NAMES
+from nfslat.model.record import Record
 from nfslat.model.tables import I64
 from nfslat.results import Analysis
 from nfslat.tally.columns import NOT_TOLD, OpColumns
@@ -28,8 +28,7 @@ CLIENT, SERVER, WAIT, CALL_WAIT, REPLY_WAIT, ORDER, PARTS = range(7)
 _ROWS = PARTS + len(PART_NAMES)
 
 
-@dataclass(frozen=True, eq=False)
-class Slowest:
+class Slowest(Record, eq=False):
     """`kept` has a row for each of the above, then for each of `PART_NAMES`; int64, ns but for the numbers of the ops,
     which count from the first of all. `WAIT` is as `OpColumns.wait_ns`."""
 

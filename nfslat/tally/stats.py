@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.answer.model import Bucket, Summary
 from nfslat.kernels.order import ranks
@@ -75,7 +75,7 @@ def _filled(counts: Sequence[int]) -> list[Bucket]:
     used = [at for at, count in enumerate(counts) if count]
     if not used:
         return []
-    return [dataclasses.replace(_BUCKETS[at], count=counts[at]) for at in range(used[0], used[-1] + 1)]
+    return [structs.replace(_BUCKETS[at], count=counts[at]) for at in range(used[0], used[-1] + 1)]
 
 
 def _in_buckets(durations_ns: I64, buckets: int) -> I64:

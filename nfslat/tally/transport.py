@@ -7,13 +7,13 @@ sums. Which bytes both captures have, and what the network doubled, is of all pa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
 
 from nfslat.answer import model
 from nfslat.match.connections import Links
+from nfslat.model.record import Record
 from nfslat.model.tables import Connection, endpoint
 from nfslat.results import Correlation
 from nfslat.wire.transport import Amount, Caveat, Delivery, Way, deliveries, hit, missing_segments
@@ -21,8 +21,7 @@ from nfslat.wire.transport import Amount, Caveat, Delivery, Way, deliveries, hit
 Key = tuple[str, str, Way]  # ends in the order of their texts, and the direction
 
 
-@dataclass(frozen=True)
-class Direction:
+class Direction(Record):
     """Sums of one direction of a connection."""
 
     conn: int  # of the client's, as its decoder numbers them
@@ -63,11 +62,10 @@ class Direction:
         return self.sent_again, self.arrived_again, self.arrived_late
 
 
-@dataclass(frozen=True)
-class TransportTally:
+class TransportTally(Record):
     """Directions of the TCP connections that both captures show; None where an engine does not say what TCP did."""
 
-    directions: Mapping[Key, Direction] | None = field(default_factory=dict)
+    directions: Mapping[Key, Direction] | None = {}
 
     @classmethod
     def empty(cls) -> Self:

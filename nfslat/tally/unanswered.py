@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from nfslat.answer import model
 from nfslat.decode.waiting import LEAST_WAIT_NS, WaitingCalls, unread_until_ns, waiting_calls
 from nfslat.model.protocol import MOUNT, NFS, NULL, PORTMAP, is_callback_program, op_name, program_name, version_name
+from nfslat.model.record import Record
 from nfslat.model.tables import I16, I64, Bool, State, endpoint
 from nfslat.model.units import NS_PER_S, iso, to_ms
 from nfslat.results import Analysis, Correlation, Side
@@ -26,8 +26,7 @@ _TIMES_LONGEST, _TIMES_QUANTILE, _PERCENT = 3, 10, 99
 _LONGEST_NS = 3600 * NS_PER_S  # an hour: of a broken capture an operation may take decades, and no multiple of that
 
 
-@dataclass(frozen=True, eq=False)
-class Usual:
+class Usual(Record, eq=False):
     """How long calls of NFS clients take: the longest by kind, and all of them; and `unread_until_ns`."""
 
     longest_ns: I64
@@ -69,8 +68,7 @@ def _latest(one: I64, other: I64, nothing: int) -> I64:
     return most
 
 
-@dataclass(frozen=True, eq=False)
-class UnansweredTally:
+class UnansweredTally(Record, eq=False):
     """Groups of calls, the longest wait first; None where an engine does not say what TCP did. `usual` is of blocks:
     calls that wait come with the last one, and all tell how long a wait is long."""
 

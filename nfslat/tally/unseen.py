@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.answer import model
 from nfslat.answer.figures import matters
+from nfslat.model.record import Record
 from nfslat.model.tables import Miss
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
 from nfslat.wire.unseen import Unseen
 
 
-@dataclass(frozen=True)
-class UnseenTally:
+class UnseenTally(Record):
     """The sums of one capture; None where it is not known to hide any op, and those that it shows are not counted."""
 
     sums: Unseen | None = None
@@ -47,7 +46,7 @@ class UnseenTally:
         others = self.others + later.others, self.others_ns + later.others_ns
         if self.sums is None or later.sums is None:
             return type(self)(later.sums if self.sums is None else self.sums, *others)
-        pairs = zip(dataclasses.astuple(self.sums), dataclasses.astuple(later.sums), strict=True)
+        pairs = zip(structs.astuple(self.sums), structs.astuple(later.sums), strict=True)
         return type(self)(Unseen(*(before + now for before, now in pairs)), *others)
 
     @property

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from nfslat.clock.clock import Clock
 from nfslat.clock.theta import find_clock
 from nfslat.errors import InputError
+from nfslat.model.record import Record
 from nfslat.model.tables import I64, Matched, Ops
 from nfslat.tcp.packets import Packets, Trace
 from nfslat.tcp.passage import Passage, passage
@@ -76,8 +76,7 @@ class Pair:
         return there, back
 
 
-@dataclass(frozen=True)
-class Both:
+class Both(Record):
     """Two traces and what they share."""
 
     traces: tuple[Trace, Trace]
@@ -85,8 +84,7 @@ class Both:
     theta: Theta | None  # None where packets went one way only
 
 
-@dataclass(frozen=True)
-class Theta:
+class Theta(Record):
     """The second trace's clock minus the first's; `samples_ns` are the instants, on the second's, that it rests on."""
 
     clock: Clock

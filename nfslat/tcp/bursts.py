@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from nfslat.model.record import Record
 from nfslat.model.tables import I64, Bool
 from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tcp.packets import PSH, AckKind, Packets
@@ -17,8 +16,7 @@ _SPILLS = 3  # as few may be chance
 _SMALL = 8  # a remainder is so much smaller than the piece in front of it, or more
 
 
-@dataclass(frozen=True)
-class Spill:
+class Spill(Record):
     """Units that are sent in two: a large piece and a small remainder."""
 
     unit_bytes: int
@@ -31,8 +29,7 @@ class Spill:
     waited_for_ack: int  # units whose remainder came behind an ACK of the piece
 
 
-@dataclass(frozen=True, eq=False)
-class Bursts:
+class Bursts(Record, eq=False):
     """In stream order; columns of one length."""
 
     bytes: I64

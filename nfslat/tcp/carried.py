@@ -9,12 +9,12 @@ other one is not, so neither vantage point makes the path look faster than it is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from nfslat.model.record import Record
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tcp.packets import Talk
@@ -27,8 +27,7 @@ _SATURATED, _MOSTLY = 0.9, 0.8  # of the bytes in full segments: the sender's ap
 _AS_GOOD = 0.9  # of the best rate: the longest stretch that has it is told
 
 
-@dataclass(frozen=True)
-class Carried:
+class Carried(Record):
     """The best stretch: what the path carries at least."""
 
     mbit_s: float  # 1,000,000 bits of payload per second
@@ -62,8 +61,7 @@ class _Stretch(NamedTuple):
     last: int
 
 
-@dataclass(frozen=True, eq=False)
-class _Curve:
+class _Curve(Record, eq=False):
     """How far a stream had come when, both growing: by its packets, and by the ACKs that cover them."""
 
     rows: I64

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from nfslat.model.record import Record
 from nfslat.tcp.packets import FIN, RST, SYN, AckKind, Kind, Talk
 
 
-@dataclass(frozen=True)
-class Counts:
+class Counts(Record):
     """Of one direction, as its capture shows it; a packet that was captured twice counts once."""
 
     packets: int

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.tables import I64, Bool
 from nfslat.tcp.packets import ACK, SYN, Kind, Packets, Talk
 from nfslat.tcp.stream import Stream
@@ -25,8 +25,7 @@ class Place(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True)
-class Floors:
+class Floors(Record):
     """Shortest round trips in ns, NULL where nothing shows one."""
 
     to_b_ns: int  # from the capture to endpoint b and back: what a sends, to the ACK that covers it
@@ -62,8 +61,7 @@ class Floors:
         return Place.AT_B if a > _BESIDE * b else Place.BETWEEN
 
 
-@dataclass(frozen=True, eq=False)
-class Samples:
+class Samples(Record, eq=False):
     """Round trips of one direction: a row for each data packet and the ACK that covers it first, in order of sending.
 
     Left out are packets of which a byte was sent twice (P. Karn and C. Partridge, 1987; RFC 6298 section 3), and those

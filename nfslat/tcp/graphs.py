@@ -5,14 +5,12 @@ Each direction is shown as its sender's capture has it, like the figures. Frames
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nfslat.model.causes import Limit
+from nfslat.model.record import Record
 from nfslat.tcp.thinned import Thinned
 
 
-@dataclass(frozen=True)
-class LateAck:
+class LateAck(Record):
     """A delayed ACK: all the data that it covers wait for it, the later they were sent the shorter."""
 
     at_ms: float  # when the first of these data were sent
@@ -26,8 +24,7 @@ class LateAck:
     is_waited_for: bool
 
 
-@dataclass(frozen=True)
-class Spike:
+class Spike(Record):
     """A round trip of three medians or more that ends at an ACK without data, and that no timer made."""
 
     at_ms: float
@@ -36,8 +33,7 @@ class Spike:
     ack_frame: int
 
 
-@dataclass(frozen=True)
-class Repeat:
+class Repeat(Record):
     """A packet that brings what was sent before, or that was overtaken."""
 
     at_ms: float
@@ -46,8 +42,7 @@ class Repeat:
     kind: str  # "retransmission", "spurious", "out-of-order"
 
 
-@dataclass(frozen=True)
-class Waited:
+class Waited(Record):
     """A time in which a sender had data to send and waited."""
 
     at_ms: float
@@ -57,8 +52,7 @@ class Waited:
     before_frame: int | None  # of the data before it
 
 
-@dataclass(frozen=True)
-class WayGraphs:
+class WayGraphs(Record):
     """One direction. Of each list of marks at most 300, the longest."""
 
     sender: str
@@ -83,8 +77,7 @@ class WayGraphs:
     waited_count: int
 
 
-@dataclass(frozen=True)
-class Graphs:
+class Graphs(Record):
     """A time of a conversation."""
 
     begin: str  # of the conversation
@@ -95,8 +88,7 @@ class Graphs:
     turns_ms: Thinned | None  # by when the request began; frames of its first packet. None: no turns
 
 
-@dataclass(frozen=True)
-class Pictures:
+class Pictures(Record):
     """The whole conversation, and what it waited for longest from near."""
 
     whole: Graphs

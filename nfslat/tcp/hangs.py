@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from nfslat.model.record import Record
 from nfslat.model.tables import I64, Bool
 from nfslat.model.units import iso, to_ms
 from nfslat.tcp.both import Both
@@ -18,8 +18,7 @@ _MOST = 10_000  # conversations that are looked at one by one, and hangs that ar
 _ASKED_AGAIN = (Kind.RETRANSMISSION, Kind.KEEP_ALIVE, Kind.ZERO_WINDOW_PROBE)
 
 
-@dataclass(frozen=True)
-class Hanging:
+class Hanging(Record):
     """What one end of a conversation waited for when the capture ended, or when what `ended_by` names came."""
 
     capture: int  # 0 or 1: which shows it; with two captures the one at the end of who waits
@@ -39,8 +38,7 @@ class Hanging:
     tries_arrived: int | None  # of `tries` those in the other capture; None: no second one, or not known
 
 
-@dataclass(frozen=True)
-class Hangs:
+class Hangs(Record):
     """Of all conversations."""
 
     all: tuple[Hanging, ...]  # the longest first, and resets last

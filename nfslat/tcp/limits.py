@@ -8,11 +8,10 @@ the sender waited for to the last (`open_waits`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from nfslat.model.causes import CAUSES, LIMITS, WORDS, Cause, Limit, code
+from nfslat.model.record import Record
 from nfslat.model.tables import I8, I64, endpoint
 from nfslat.model.units import to_ms
 from nfslat.tcp.open_waits import Hang, OpenWait, is_unanswered
@@ -35,8 +34,7 @@ BUSY: tuple[Limit, ...] = tuple(limit for limit in LIMITS if limit not in (Cause
 _LIMIT_OF_HANG = {Hang.WINDOW: LIMITS.index(Cause.RECEIVE_WINDOW), Hang.ACK: LIMITS.index(Cause.LOSS)}
 
 
-@dataclass(frozen=True)
-class Limited:
+class Limited(Record):
     """How long one thing limited the sender."""
 
     limit: Limit
@@ -47,8 +45,7 @@ class Limited:
     longest_ms: float
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Record):
     """One direction: every one of `LIMITS` in their order; their ms sum to the conversation's."""
 
     direction: int
@@ -63,8 +60,7 @@ class Limits:
     bins: tuple[tuple[float, ...], ...]  # ms of each limit, in their order, for each stretch of `bin_ms`
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
+class Split(Record, eq=False):
     """The time of a direction cut into stretches without gaps: [edge i, edge i + 1) belongs to `limit` i."""
 
     edges_ns: I64  # from the first packet of the conversation to its last, one more than stretches

@@ -7,11 +7,11 @@ zone; None is "not known".
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, TextIO
 
 from nfslat.answer.contract import Document, Must
 from nfslat.model.causes import Limit
+from nfslat.model.record import Record
 from nfslat.tcp.counts import Counts
 from nfslat.tcp.graphs import Pictures
 from nfslat.tcp.hangs import Hanging
@@ -29,8 +29,7 @@ from nfslat.tcp.walk import Walk
 SCHEMA = "nfslat.transport/1"
 
 
-@dataclass(frozen=True)
-class Tool:
+class Tool(Record):
     """What made the report."""
 
     version: str
@@ -38,8 +37,7 @@ class Tool:
     command: str
 
 
-@dataclass(frozen=True)
-class Capture:
+class Capture(Record):
     """One capture; its packets are those of TCP that were asked for, the four others, and nothing else."""
 
     path: str
@@ -58,8 +56,7 @@ class Capture:
     conversations: int
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(Record):
     """What one cause took from both senders together, as they waited for it."""
 
     cause: Limit
@@ -68,8 +65,7 @@ class Cost:
     waits: int
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Record):
     """A conversation in the list."""
 
     stream: int
@@ -85,8 +81,7 @@ class Line:
     is_mptcp: bool  # a subflow of MPTCP, of one of `multipath`, or of a connection that is not known
 
 
-@dataclass(frozen=True)
-class Multipath:
+class Multipath(Record):
     """A connection of MPTCP (RFC 8684) whose MP_CAPABLE is in the capture."""
 
     version: int
@@ -94,8 +89,7 @@ class Multipath:
     tokens: tuple[str | None, str | None]  # of a and of b of the first; None: its key is not in the capture
 
 
-@dataclass(frozen=True)
-class HeldOnTheWay:
+class HeldOnTheWay(Record):
     """Packets that were held on their way and let go together."""
 
     at_ms: float  # when the first was sent, from the conversation's first packet
@@ -104,8 +98,7 @@ class HeldOnTheWay:
     peak_ms: float
 
 
-@dataclass(frozen=True)
-class Passed:
+class Passed(Record):
     """One direction of a conversation, at both ends."""
 
     sender: str
@@ -127,8 +120,7 @@ class Passed:
     held: tuple[HeldOnTheWay, ...]
 
 
-@dataclass(frozen=True)
-class Ends:
+class Ends(Record):
     """A conversation at both ends."""
 
     streams: tuple[int, int]  # its number in either capture
@@ -139,8 +131,7 @@ class Ends:
     turns: TurnsCompared | None
 
 
-@dataclass(frozen=True)
-class Detail:
+class Detail(Record):
     """One conversation in full. With two captures each direction's figures are from its sender's capture, turns, sizes
     and throughput from that at the asker's end."""
 
@@ -164,8 +155,7 @@ class Detail:
     pictures: Pictures | None  # what graphs are drawn from; None: they were not asked for
 
 
-@dataclass(frozen=True)
-class Theta:
+class Theta(Record):
     """The second capture's clock minus the first's."""
 
     fits: bool
@@ -175,7 +165,6 @@ class Theta:
     steps: int
 
 
-@dataclass(frozen=True)
 class Report(Document):
     """What nfslat transport --json writes. Durations are milliseconds where a name does not say else, times ISO 8601
     with zone, frames numbers in the capture from 1 on, shares parts of 1; None is not known."""

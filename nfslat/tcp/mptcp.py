@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.tables import I8, I32, I64, U8, U32, Bool, Table
 
 # Bits of `Signals.has`.
@@ -97,8 +98,7 @@ class Flow(NamedTuple):
     first: tuple[int | None, int | None]  # `first_byte` of either direction
 
 
-@dataclass(frozen=True, eq=False)
-class Level:
+class Level(Record, eq=False):
     """One subflow in its connection; columns are of its packets, or pairs by direction of data."""
 
     acked: I64  # position that the DATA_ACK covers; NULL: it has none

@@ -7,12 +7,12 @@ whose middle the capture ends.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.tables import I64, Bool
 from nfslat.tcp.packets import ACK, FIN, RST, SYN, Kind, Packets, Talk
 from nfslat.wire.hanging import OFTEN, asks_on, is_long, is_shut_for_long
@@ -32,8 +32,7 @@ class Hang(StrEnum):
     REFUSED = "refused"  # the same, to its SYN
 
 
-@dataclass(frozen=True, eq=False)
-class OpenWait:
+class OpenWait(Record, eq=False):
     """What one end waits for. Rows are those of `Talk.packets`."""
 
     hang: Hang

@@ -7,15 +7,17 @@ SYN, or the first one seen where no SYN was); sequence numbers wrap, positions d
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
+from msgspec import field
 
 from nfslat.decode.capture import Source
 from nfslat.kernels.order import side_by_side
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.tables import I8, I16, I32, I64, U8, U32, U64, Connection, Table
 from nfslat.tcp.mptcp import Flow, Level, Member, Signals, Subflow, connections, first_byte, level
 
@@ -69,8 +71,7 @@ class Packets(Table):
     head_size: I16  # how many of these were captured: 0 to 8
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(Record):
     """One direction of a conversation; its sender shifts its own windows by `window_scale`. Options are its SYN's."""
 
     first_seq: int  # sequence number of position 0; NULL where there is neither a packet of it nor an ACK
@@ -83,8 +84,7 @@ class Way:
     lost_bytes: int  # acknowledged, never captured
 
 
-@dataclass(frozen=True)
-class Conversation:
+class Conversation(Record):
     """A TCP connection: one between a SYN and the next one on the same four-tuple (`reconnect` counts those before)."""
 
     ends: Connection
@@ -99,8 +99,7 @@ class Conversation:
         return self.ways[direction].window_scale
 
 
-@dataclass(frozen=True)
-class Talk:
+class Talk(Record):
     """One conversation with its packets, in capture order: what every analysis is about."""
 
     conversation: Conversation
@@ -109,8 +108,7 @@ class Talk:
     level: Level | None = None  # of a subflow of MPTCP
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(Record, dict=True):
     """One capture, as far as TCP goes."""
 
     source: Source

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path, PurePath
 
 from nfslat.model.causes import WORDS
+from nfslat.model.record import Record
 from nfslat.report.blocks import Prose
 from nfslat.report.charts.chart import Chart
 from nfslat.report.html.blocks import Shown, shown
@@ -30,8 +30,7 @@ _CARDS = (  # of a conversation: what its charts show, by the names of their sec
 )
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Record):
     """A wait in the table; `capture` is empty where there is one alone."""
 
     at_ms: float
@@ -43,8 +42,7 @@ class Row:
     filter: str
 
 
-@dataclass(frozen=True)
-class Card:
+class Card(Record):
     """A conversation on the page."""
 
     id: str

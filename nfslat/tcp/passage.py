@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
+from nfslat.model.record import Record
 from nfslat.model.tables import I64, Bool
 from nfslat.tcp.packets import Kind, Packets
 from nfslat.tcp.same import Indexed, counts_from_syn, shift_of
@@ -30,8 +30,7 @@ class Fate(StrEnum):
     OUTSIDE = "at the edge"
 
 
-@dataclass(frozen=True)
-class Passage:
+class Passage(Record):
     """One direction of a conversation, at both ends."""
 
     sender: int  # 0 or 1: which trace is at its sender's end

@@ -5,11 +5,10 @@ What sizes, throughput and turns have in common. Rows are those of `Talk.packets
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.tables import I8, I32, I64, Bool, endpoint
 from nfslat.tally.stats import summary_of
 from nfslat.tcp.packets import PSH, Kind, Packets, Talk
@@ -25,8 +24,7 @@ _DENSE = 1 << 20  # sizes up to so many bytes are counted in a table with a cell
 _LONGEST_SEGMENT = 9176  # in the largest frames that switches commonly pass (9216 bytes): more is several segments
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(Record):
     """Of one population of durations, ms; percentiles are nearest-rank."""
 
     count: int
@@ -45,8 +43,7 @@ def spread(durations_ns: I64) -> Spread | None:
     return Spread(len(durations_ns), found.mean, found.p50, found.p95, found.p99, found.max)
 
 
-@dataclass(frozen=True, eq=False)
-class Progress:
+class Progress(Record, eq=False):
     """The packets of one direction that brought new bytes, in capture order; columns of one length."""
 
     rows: I64
@@ -106,8 +103,7 @@ def never_seen(packets: Packets, rows: I64) -> I64:
     return np.asarray(again[(begins > seq[again]) & (first < len(fresh)) & ~came_late])
 
 
-@dataclass(frozen=True)
-class SegmentSize:
+class SegmentSize(Record):
     """Most payload that a segment of one direction carries, timestamps taken off."""
 
     bytes: int | None  # None: not known
@@ -162,8 +158,7 @@ def counted(numbers: I32 | I64) -> tuple[I64, I64]:
     return values, counts[values]
 
 
-@dataclass(frozen=True, eq=False)
-class Runs:
+class Runs(Record, eq=False):
     """Stretches in which only one direction sent new bytes, in capture order; directions alternate.
 
     `rows` are all packets with new bytes of both directions; run i has those from `begin[i]` to `end[i]` - 1 of them.

@@ -6,13 +6,13 @@ counted beside them, and an answer that takes its time and carries the ACK is no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from nfslat.model.causes import Cause, code
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.tables import I64, Bool, endpoint
 from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tally.stats import summary_of
@@ -30,8 +30,7 @@ _EPISODES = 200
 _FRAMES = 8  # shown of each cluster
 
 
-@dataclass(frozen=True)
-class Trips:
+class Trips(Record):
     """Round trips in ms; percentiles are nearest-rank."""
 
     count: int
@@ -43,8 +42,7 @@ class Trips:
     mean_ms: float
 
 
-@dataclass(frozen=True)
-class TripsThen:
+class TripsThen(Record):
     """Those of a stretch of time, by when the data were sent."""
 
     at_ms: float  # where it begins, from the conversation's first packet
@@ -54,8 +52,7 @@ class TripsThen:
     max_ms: float
 
 
-@dataclass(frozen=True)
-class DelayedAcks:
+class DelayedAcks(Record):
     """ACKs without data that came about one timer late."""
 
     timer_ms: int | None  # 40, 50, 100, 200, 500; None: late, and near none of these
@@ -68,8 +65,7 @@ class DelayedAcks:
     waited_frames: tuple[int, ...]  # of the first that were waited for
 
 
-@dataclass(frozen=True)
-class HeldBack:
+class HeldBack(Record):
     """Packets, or their ACKs, that were held and let go together."""
 
     at_ms: float  # when the first was sent, from the conversation's first packet
@@ -81,8 +77,7 @@ class HeldBack:
     frame: int  # of the first data packet
 
 
-@dataclass(frozen=True)
-class Rounds:
+class Rounds(Record):
     """One direction: data sent in it, and the ACKs for them."""
 
     direction: int
@@ -102,8 +97,7 @@ class Rounds:
     held_ms: float
 
 
-@dataclass(frozen=True, eq=False)
-class LateAcks:
+class LateAcks(Record, eq=False):
     """Late ACKs: rows of `Talk.packets`, what each was held for, and what that cost the sender."""
 
     acks: I64

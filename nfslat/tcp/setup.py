@@ -5,17 +5,15 @@ A SYN that is lost costs a second on Linux, then two, four ... (RFC 6298 section
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from nfslat.model.record import Record
 from nfslat.model.tables import I64
 from nfslat.model.units import to_ms
 from nfslat.tcp.packets import ACK, RST, SYN, Packets, Talk
 
 
-@dataclass(frozen=True)
-class Setup:
+class Setup(Record):
     """The handshake, as far as it was captured."""
 
     opener: int  # the direction of the first SYN

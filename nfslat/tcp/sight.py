@@ -7,10 +7,9 @@ captures it does not matter which of them was named first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from nfslat.model.record import Record
 from nfslat.model.tables import I64
 from nfslat.tcp.both import Both, Pair
 from nfslat.tcp.packets import Talk, Trace
@@ -19,8 +18,7 @@ from nfslat.tcp.shared import Shared
 from nfslat.tcp.turn_shape import who_asks
 
 
-@dataclass(frozen=True)
-class Sight:
+class Sight(Record):
     """Directions are those of `main`. `at_sender` has for each the conversation at its sender's end, and what the
     direction is called there."""
 
@@ -35,8 +33,7 @@ class Sight:
         return self.main.talk
 
 
-@dataclass(frozen=True)
-class BothEnds:
+class BothEnds(Record):
     """What a second trace adds; directions are those of `Sight.main`."""
 
     pair: Pair

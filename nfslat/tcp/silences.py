@@ -9,13 +9,12 @@ This is the one place that says what a sender waited for: turns, round trips and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from nfslat.model.causes import CAUSES, LOSS_STALLS, Cause, code
 from nfslat.model.details import Ended, Pauses, Went
 from nfslat.model.protocol import NULL, NULL32
+from nfslat.model.record import Record
 from nfslat.model.tables import I8, I32, I64, Bool
 from nfslat.tcp.delayed import by_timer
 from nfslat.tcp.floors import Floors
@@ -39,8 +38,7 @@ _NONE = np.iinfo(np.int64).max
 _FOR_ACK = (code(Cause.CONGESTION_WINDOW), code(Cause.UNKNOWN_WINDOW))
 
 
-@dataclass(frozen=True, eq=False)
-class Silences:
+class Silences(Record, eq=False):
     """Silences of one direction, in order; rows are those of `Talk.packets`, NULL where there is none."""
 
     pauses: Pauses
@@ -52,8 +50,7 @@ class Silences:
     at: I64  # places in `data` of the packets that end a silence; the one before each began it
 
 
-@dataclass(frozen=True, eq=False)
-class _View:
+class _View(Record, eq=False):
     """What the sender had heard when: columns of `Stream.rows` (by `heard`) and of `Stream.said`."""
 
     stream: Stream

@@ -8,11 +8,10 @@ the segments that they stand for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from nfslat.model.causes import Cause, code
+from nfslat.model.record import Record
 from nfslat.model.tables import F64, I64
 from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tcp.bursts import Spill, find_bursts, spills
@@ -30,8 +29,7 @@ _INTERVAL_PACKETS = 5
 _SURE = 3.0  # standard errors
 
 
-@dataclass(frozen=True)
-class Mode:
+class Mode(Record):
     """A size that comes often."""
 
     bytes: int
@@ -40,8 +38,7 @@ class Mode:
     bytes_share: float  # of all bytes
 
 
-@dataclass(frozen=True)
-class SizeBucket:
+class SizeBucket(Record):
     """Packets with payload above the bound before, up to this one."""
 
     le_bytes: int
@@ -49,8 +46,7 @@ class SizeBucket:
     bytes: int
 
 
-@dataclass(frozen=True)
-class Near:
+class Near(Record):
     """A mode that is a buffer of a usual size less headers."""
 
     bytes: int
@@ -59,8 +55,7 @@ class Near:
     of: str  # "packets", "bursts"
 
 
-@dataclass(frozen=True)
-class Runts:
+class Runts(Record):
     """Segments that are not full, and not the last of what their sender sent before the other side's turn."""
 
     count: int
@@ -72,8 +67,7 @@ class Runts:
     waited_ms: float  # for which it was held
 
 
-@dataclass(frozen=True)
-class Correlation:
+class Correlation(Record):
     """Spearman's rank correlation of mean payload and bytes over equal intervals with five packets or more."""
 
     rho: float
@@ -82,8 +76,7 @@ class Correlation:
     is_sure: bool  # three standard errors from 0
 
 
-@dataclass(frozen=True)
-class WaySizes:
+class WaySizes(Record):
     """One direction."""
 
     sender: str
@@ -106,8 +99,7 @@ class WaySizes:
     correlation: Correlation | None  # None: too few intervals, or all packets of one size
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(Record):
     """Both directions."""
 
     ways: tuple[WaySizes, WaySizes]

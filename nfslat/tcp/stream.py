@@ -5,17 +5,15 @@ Every analysis begins with these. Rows are those of `Talk.packets`; `rows`, `sai
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.tables import I64, Bool
 from nfslat.tcp.packets import RST, SYN, Packets, Talk
 
 
-@dataclass(frozen=True, eq=False)
-class Stream:
+class Stream(Record, eq=False):
     """What one side sent, one row a packet with payload; and its receiver's packets that acknowledge anything."""
 
     talk: Talk

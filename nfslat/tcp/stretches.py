@@ -6,11 +6,10 @@ packet for evidence of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from nfslat.model.causes import LIMITS, Limit
+from nfslat.model.record import Record
 from nfslat.model.tables import F64, I64
 from nfslat.model.units import to_ms, to_s
 from nfslat.tcp.limits import BUSY
@@ -23,8 +22,7 @@ from nfslat.tcp.windows import flight_bytes
 PARTS = 10
 
 
-@dataclass(frozen=True)
-class InParts:
+class InParts(Record):
     """A figure in each part: the sum of its values, what it is divided by, and the squares of all single values."""
 
     total: tuple[float, ...]
@@ -32,8 +30,7 @@ class InParts:
     squares: float
 
 
-@dataclass(frozen=True)
-class WayStretches:
+class WayStretches(Record):
     """One direction."""
 
     round_trips_ms: InParts  # per sample
@@ -45,8 +42,7 @@ class WayStretches:
     waited_ms: dict[Limit, InParts]  # per second of the conversation
 
 
-@dataclass(frozen=True)
-class Stretches:
+class Stretches(Record):
     """A conversation in equal parts of its time."""
 
     part_ms: float

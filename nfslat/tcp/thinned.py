@@ -5,18 +5,16 @@ Nothing is averaged: what a picture shows was there. A spike of one packet in a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64
 from nfslat.model.units import NS_PER_MS
 
 STRETCHES = 500  # of a picture: two pixels each on a wide screen
 
 
-@dataclass(frozen=True)
-class Thinned:
+class Thinned(Record):
     """Points in order of time, in columns; a point by itself is its stretch's lowest and highest."""
 
     points: int  # how many there were
@@ -30,8 +28,7 @@ class Thinned:
     high_frame: tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Points:
+class Points(Record, eq=False):
     """What is to be thinned; `high` is `low` where points have no extent."""
 
     t_ns: I64

@@ -7,12 +7,11 @@ that paces full segments evenly looks the same.)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from nfslat.model.causes import LIMITS, LOSS_STALLS, Cause, code
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tcp.carried import Carried, carried
@@ -38,8 +37,7 @@ _IDLE = [LIMITS.index(limit) for limit in (Cause.APPLICATION, Cause.UNKNOWN)]
 _UNEVEN = 4  # mean spacings, or times that the packet takes at that rate: a longer gap is a silence
 
 
-@dataclass(frozen=True)
-class Plateau:
+class Plateau(Record):
     """A rate that hardly changes."""
 
     mbit_s: float
@@ -48,8 +46,7 @@ class Plateau:
     intervals: int  # busy ones
 
 
-@dataclass(frozen=True)
-class Policed:
+class Policed(Record):
     """What a policer looks like: it drops what is above a rate, and the sender, who had more to send, keeps to that."""
 
     mbit_s: float  # the median of the intervals
@@ -58,8 +55,7 @@ class Policed:
     lost_share: float  # of the bytes sent
 
 
-@dataclass(frozen=True)
-class WayThroughput:
+class WayThroughput(Record):
     """One direction; rates in Mbit/s of payload, None where the run is shorter than the window, or nothing is known."""
 
     sender: str
@@ -89,8 +85,7 @@ class WayThroughput:
     policer: Policed | None  # bytes are lost, and what arrives has a rate that stays
 
 
-@dataclass(frozen=True)
-class Throughput:
+class Throughput(Record):
     """Both directions."""
 
     conversation_ms: float

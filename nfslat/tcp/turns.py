@@ -9,13 +9,13 @@ the server where the capture was taken at the client; `compare` parts the two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
 from nfslat.model.causes import STALLS, Cause, Stall, code
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tcp.floors import Floors
@@ -43,8 +43,7 @@ class Shape(StrEnum):
     NO_TIME = "no-time"  # the capture's time runs back: nothing can be said of durations
 
 
-@dataclass(frozen=True, eq=False)
-class Taken:
+class Taken(Record, eq=False):
     """All that is known of a conversation's turns."""
 
     asker: int  # the direction of the requests
@@ -62,8 +61,7 @@ class Taken:
     end_ns: int
 
 
-@dataclass(frozen=True)
-class TurnPart:
+class TurnPart(Record):
     """One part of all turns; the parts' totals sum to the conversation."""
 
     part: str  # "request", "wait", "response", "think", "before", "after"
@@ -72,8 +70,7 @@ class TurnPart:
     each: Spread | None
 
 
-@dataclass(frozen=True)
-class TurnStall:
+class TurnStall(Record):
     """Silences of one cause within requests, or within responses."""
 
     where: str  # "request", "response"
@@ -85,8 +82,7 @@ class TurnStall:
     share: float | None  # of the time in turns
 
 
-@dataclass(frozen=True)
-class Turns:
+class Turns(Record):
     """The figures of `Taken`; what is not known, or means nothing, is None."""
 
     shape: Shape
@@ -245,8 +241,7 @@ def _stalls(stops: Stops, total: int) -> tuple[TurnStall, ...]:
     return tuple(sorted(out, key=lambda one: -one.total_ms))
 
 
-@dataclass(frozen=True)
-class Compared:
+class Compared(Record):
     """The turns that both captures show whole: four parts, whose means sum to the client's turn. No clock is needed."""
 
     matched: int

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.units import to_ms
 from nfslat.tcp.floors import Place
 from nfslat.tcp.limits import Limits, is_one_sided, limits
@@ -15,8 +14,7 @@ from nfslat.tcp.shared import Shared
 from nfslat.tcp.windows import Windows, windows
 
 
-@dataclass(frozen=True)
-class Waits:
+class Waits(Record):
     """Of both directions, in their order."""
 
     place: Place  # where the capture was taken

@@ -6,11 +6,10 @@ Where a few turns take most of the time the longest one is walked through.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from nfslat.model.causes import LOSS_STALLS, Cause, code
+from nfslat.model.record import Record
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tcp.packets import AckKind, Kind, Packets, Talk
@@ -26,8 +25,7 @@ _ORACLE_PORTS = (1521, 1522, 1523, 1524, 1525, 1526)
 _WINDOWS_NS = 120 * NS_PER_MS
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Record):
     """One packet, neighbours folded into one, or a silence."""
 
     frame: int | None  # the first one; None: a silence
@@ -40,8 +38,7 @@ class Step:
     silence_ms: float  # 0 where it is none
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(Record):
     """What can be done, what it costs, and where that is written."""
 
     text: str
@@ -50,8 +47,7 @@ class Note:
     source: str
 
 
-@dataclass(frozen=True)
-class Walk:
+class Walk(Record):
     """One turn; its steps' packets are all between its first and its last one, both directions."""
 
     turn: int  # from 1

@@ -5,7 +5,6 @@ Scale: RFC 7323 section 2; zero and shrinking windows: RFC 9293 sections 3.8.6 a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from nfslat.kernels.order import ranked
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.tables import I64, endpoint
 from nfslat.model.units import to_ms
 from nfslat.tcp.packets import AckKind, Kind, Packets
@@ -25,8 +25,7 @@ _FRAMES = 8
 _EPISODES = 1000  # that are listed
 
 
-@dataclass(frozen=True)
-class ZeroWindow:
+class ZeroWindow(Record):
     """A time for which the receiver took nothing."""
 
     frame: int  # that closed the window
@@ -37,8 +36,7 @@ class ZeroWindow:
     opened_frame: int | None
 
 
-@dataclass(frozen=True)
-class WindowThen:
+class WindowThen(Record):
     """A stretch of time: the least that the receiver took, and the most that was in flight."""
 
     at_ms: float  # where it begins, from the conversation's first packet
@@ -46,8 +44,7 @@ class WindowThen:
     in_flight_bytes: int
 
 
-@dataclass(frozen=True)
-class Windows:
+class Windows(Record):
     """What the receiver of one direction announced, and what its sender made of it.
 
     Without a scale the bytes of windows are those written in the packets, shifted by `scale_at_least`: it may be more.

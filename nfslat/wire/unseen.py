@@ -7,7 +7,6 @@ the other half, or by a gap in the client's XIDs; `Unread` has the packets in wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from nfslat.decode.xid_gaps import in_order, left_out
 from nfslat.kernels.order import side_by_side
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Unread
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64, Bool, State
 from nfslat.wire.unseen_counts import fit_all, replies_at_least
 from nfslat.wire.unseen_fit import Fit, Rows, Waiting, fit
@@ -24,8 +24,7 @@ from nfslat.wire.unseen_sizes import Sizes, lengths_of, waiting_of
 _NEVER = np.iinfo(np.int64)
 
 
-@dataclass(frozen=True)
-class Unseen:
+class Unseen(Record):
     """Ops of one capture: those that it shows, and those that it only knows of. Sums of SRTs in ns."""
 
     seen: int

@@ -95,7 +95,7 @@ def _of_pair(pair: Pair, *, quick: bool) -> Iterator[Case]:
         "--missed", "out/missed.csv", "--files", "out/files.csv",
     )  # fmt: skip
     yield case(
-        "tables", *both, "--hist", *_BY, "--interval", "1", "--slowest", "5",
+        "tables", *both, "--full", *_BY, "--interval", "1", "--slowest", "5",
         "--what-if", "threads=64", "--what-if", "threads=2,slots=128", "--json", "out/report.json",
     )  # fmt: skip
     yield case(
@@ -120,7 +120,13 @@ def _costly(pair: Pair, *, quick: bool) -> Iterator[Case]:
         return Case(f"{pair.name}/{name}", (words,), quick)
 
     yield case(
-        "exports", *both, "--perfetto", "out/spans.json", "--parquet", "out/ops.parquet", "--hist", "--all-programs"
+        "exports",
+        *both,
+        "--perfetto",
+        "out/spans.json",
+        "--parquet",
+        "out/ops.parquet",
+        "--all-programs",
     )
     yield case("show", "show", *both, "--slowest", "2")
     yield case(
@@ -139,7 +145,6 @@ def _costly(pair: Pair, *, quick: bool) -> Iterator[Case]:
     for name, words in {
         "filters": ("--op", "READ,WRITE", "--start", "1", "--end", "4", "--json", "-"),
         "srt-tshark": ("--srt", "tshark", "--csv", "-"),
-        "srt-first": ("--srt", "first"),
         "no-swap": ("--no-swap",),
     }.items():
         yield Case(f"{pair.name}/{name}", ((*both, *words),))
@@ -303,7 +308,7 @@ def of_mistakes(pair: Pair, broken: dict[str, str]) -> Iterator[Case]:
             (*both, "--what-if", "disks=4"),
             (*both, "--app-ms", "READ=fast"),
             (*both, "--threads", "-1"),
-            (*both, "--hist", "--markdown"),
+            (*both, "--full", "--markdown"),
             (*both, "--json", "out/x", "--csv", "out/x"),
             (*both, "--json", "missing/x.json"),
             (*both, "--name-encoding", "klingon"),

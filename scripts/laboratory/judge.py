@@ -30,7 +30,7 @@ from nfslat.api import Options, Report
 from nfslat.errors import InputError, NfslatError, UsageError
 from nfslat.evidence.known import Known
 from nfslat.export.output import Kind, output
-from nfslat.findings.client import SLOT_CODES
+from nfslat.findings.catalogue import SLOTS
 from nfslat.report.text import render as text_report
 
 _RESULTS = "lab-results"
@@ -155,7 +155,7 @@ def _answer(known: str, report: Report | None, both: Both) -> Answer:
 def given(known: str, report: model.Report) -> Answer:
     """What a report says, not judged yet."""
     verdict, flying = report.verdict, report.inflight
-    slots = next((one.evidence.get("slots_each") for one in report.findings if one.code in SLOT_CODES), None)
+    slots = next((one.evidence.get("slots_each") for one in report.findings if one.code in SLOTS), None)
     return Answer(
         known,
         NOT_JUDGED,

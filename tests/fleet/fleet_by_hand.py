@@ -382,7 +382,7 @@ _CHOICES = {
     "layer": ["server", "network", "client", "unknown"],
     "confidence": ["high", "medium", "low"],
     "scope": ["all", "group", "one"],
-    "srt": ["nfslat", "tshark", "first"],
+    "srt": ["nfslat", "tshark"],
     "slots_held": ["nothing", "slots", "likely slots", "workers", "slots or workers", "cannot tell"],
     "schema": [SCHEMA],
 }

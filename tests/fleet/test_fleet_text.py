@@ -334,6 +334,6 @@ def test_the_exit_status_tells_the_outcome(
     named: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As of two captures: 1 where --fail-on names it."""
-    monkeypatch.setattr("nfslat.cli.fleet._fleet", lambda _: story(3))
+    monkeypatch.setattr("nfslat.cli.fleet._fleet", lambda *_: story(3))
     assert cli.main(["fleet", "a.pcap", "b.pcap", "--fail-on", named, "--markdown"]) == status
     assert capsys.readouterr().out.startswith("## From 09:05:00")

@@ -242,7 +242,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     found = json.loads(capsys.readouterr().out)
     jsonschema.validate(found, model.Report.json_schema())
     assert found["matched"]["ops"] == 671
-    assert main([str(SERVER), str(CLIENT), "--full", "--hist"]) == 0
+    assert main([str(SERVER), str(CLIENT), "--full"]) == 0
     assert main([str(SERVER), str(CLIENT), "--markdown"]) == 0
     page = tmp_path / "page.html"
     assert main([str(SERVER), str(CLIENT), "--html", str(page)]) == 0
@@ -475,7 +475,7 @@ def test_an_address_that_one_side_has(tmp_path: Path, seconds: float) -> None:
     write_pcap(server, tcp.seen_by("server", swap_addresses={"10.9.0.5": "192.0.2.7"}))
     write_pcap(client, tcp.seen_by("client"))
     whole = api.correlate(server, client, client_addr=["10.9.0.5"]).summary.matched
-    found = windowed(server, client, seconds, filters=make_filters(client=["10.9.0.5"])).matched
+    found = windowed(server, client, seconds, filters=make_filters(client_addr=["10.9.0.5"])).matched
     assert whole is not None
     assert found is not None
     assert found.processed == whole.processed == {"server": 60, "client": 60}

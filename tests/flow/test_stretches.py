@@ -17,8 +17,7 @@ from nfslat.findings.verdict import Ground, verdict
 S = 1_000_000_000
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Shown(Evidence):
+class _Shown(Evidence, kw_only=True):
     """What headlines of the findings below name."""
 
     level: int = 16

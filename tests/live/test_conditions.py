@@ -14,9 +14,10 @@ from live_captures import pairs_of
 from nfslat.errors import UsageError
 from nfslat.flow.analysed import analysed
 from nfslat.flow.gaps import Gaps
-from nfslat.live.conditions import Clause, parse_condition
+from nfslat.live.conditions import Clause, Figure, Verdict, parse_condition
 from nfslat.live.rows import row_of
 from nfslat.live.watch import Stretch, report_of
+from nfslat.model.thresholds import Threshold
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
 
@@ -24,13 +25,20 @@ SAMPLE = Path(__file__).parents[2] / "samples" / "server-threads"
 @pytest.mark.parametrize(
     ("text", "clauses", "for_s"),
     [
-        ("fault", (Clause("fault"),), 0.0),
-        ("fault=server-threads for 2m", (Clause("fault", cause="server-threads"),), 120.0),
-        ("READ.p99>20ms for 30s", (Clause("p99", "READ", True, 20.0),), 30.0),
-        (" read.p99 > 20 ms ", (Clause("p99", "READ", True, 20.0),), 0.0),
-        ("network>500us and ops/s<10", (Clause("network", limit=0.5), Clause("ops/s", "all", False, 10.0)), 0.0),
-        ("all.mean>1.5s", (Clause("mean", "all", True, 1500.0),), 0.0),
-        ("undecided for 1h", (Clause("undecided"),), 3600.0),
+        ("fault", (Verdict("fault"),), 0.0),
+        ("fault=server-threads for 2m", (Verdict("fault", "server-threads"),), 120.0),
+        ("READ.p99>20ms for 30s", (Figure(Threshold("READ.p99>20ms", "READ", figure="p99", limit=20.0)),), 30.0),
+        (" read.p99 > 20 ", (Figure(Threshold("read.p99 > 20", "READ", figure="p99", limit=20.0)),), 0.0),
+        (
+            "network>500us and ops/s<10",
+            (
+                Figure(Threshold("network>500us", side="network", limit=0.5)),
+                Figure(Threshold("ops/s<10", figure="ops/s", is_above=False, limit=10.0)),
+            ),
+            0.0,
+        ),
+        ("all.server.p99>1.5s", (Figure(Threshold("all.server.p99>1.5s", "all", "server", "p99", True, 1500.0)),), 0.0),
+        ("undecided for 1h", (Verdict("undecided"),), 3600.0),
     ],
 )
 def test_what_can_be_said(text: str, clauses: tuple[Clause, ...], for_s: float) -> None:
@@ -42,8 +50,8 @@ def test_what_can_be_said(text: str, clauses: tuple[Clause, ...], for_s: float) 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "a figure, an operation or fault is expected (READ.p99>20ms for 30s, fault)"),
-        ("READ.p99>20", "p99 is a duration: write 20ms, 20us or ...s"),
+        ("", "a figure or an operation is expected (READ.p99>20ms for 30s, fault)"),
+        ("READ.p99>20%", "a share of what? write a limit, 20ms for example"),
         ("READ.mea>20ms", "no figure mea; mean?"),
         ("REED.p99>20ms", "no operation REED; READ?"),
         ("READ.lost>1", "lost is of all operations: write lost"),

@@ -274,7 +274,7 @@ def test_a_disk_that_is_full_ends_nothing(tmp_path: Path) -> None:
 
 def _stretch(**changes: object) -> Stretch:
     first = pairs_of(SERVER, CLIENT, 3600.0)[0]
-    return Stretch(first, Row(**{**vars(_of(first)), **changes}), None, None)
+    return Stretch(first, Row(**{**dataclasses.asdict(_of(first)), **changes}), None, None)
 
 
 def test_what_is_not_known_is_a_dash() -> None:

@@ -681,12 +681,13 @@ def _reports(draw: st.DrawFn, compared: bool = False, pictured: bool = False) ->
     data = st.builds(TcpAmount, number, st.none() | number, number)
     way, caveats = st.sampled_from(["call", "reply"]), st.lists(st.sampled_from(["partial", "new"]), max_size=2)
     tcp = (_text, _text, way, number, data, data, data, number, st.none() | number, number, caveats)
-    transport = st.builds(Transport, *tcp, doubled=number)
+    counted = [name for name in Transport.__struct_fields__ if name != "doubled"]
+    transport = st.builds(Transport, **dict(zip(counted, tcp, strict=True)), doubled=number)
     charged_to = st.sampled_from(PLACES), st.sampled_from([*CHARGES, "unexplained"])
     charge = st.builds(Charge, *charged_to, number, amount, amount, _share, amount, _share)
     return Report(
         schema=SCHEMA,
-        nfslat=Tool("0.1.0", draw(_text), draw(_text), draw(st.sampled_from(["nfslat", "tshark", "first"]))),
+        nfslat=Tool("0.1.0", draw(_text), draw(_text), draw(st.sampled_from(["nfslat", "tshark"]))),
         captures={side: draw(_captures()) for side in sides},
         raw={side: draw(_raw_rows()) for side in sides},
         selection=Selection(

@@ -44,11 +44,11 @@ _thorough = settings(max_examples=examples(40), deadline=None, suppress_health_c
 render = functools.partial(report_text.render, full=True)  # all sections; what fits a screen has tests of its own
 
 
-@given(data=st.data(), hist=st.booleans())
+@given(data=st.data())
 @_thorough
-def test_no_line_is_wider_than_80_columns(reports: st.SearchStrategy[Report], data: st.DataObject, hist: bool) -> None:
+def test_no_line_is_wider_than_80_columns(reports: st.SearchStrategy[Report], data: st.DataObject) -> None:
     """Whatever the names, paths and numbers are, a report renders, and nothing wraps on an 80-column terminal."""
-    text = render(data.draw(reports), hist=hist)
+    text = render(data.draw(reports)) + report_text.render(data.draw(reports), sections=["histograms"])
     too_wide = [line for line in text.splitlines() if len(line) > 80]
     assert not too_wide
     assert "\x1b" not in text
@@ -342,7 +342,7 @@ def test_one_capture_says_what_it_cannot_say(small: Callable[[], Report]) -> Non
     )
     assert render(one).startswith("Calls wait for an NFS server thread.\nOne capture shows how long")
     one = dataclasses.replace(one, findings=[])
-    text = render(one, hist=True)
+    text = render(one)
     assert text.splitlines()[0] == "One capture shows how long operations took, not where the time goes."
     assert "It cannot say: which layer adds the time." in text
     assert "READ v3 has the largest share" in text
@@ -351,7 +351,7 @@ def test_one_capture_says_what_it_cannot_say(small: Callable[[], Report]) -> Non
 
 def test_a_small_report_reads_like_this(small: Callable[[], Report]) -> None:
     """The part of a small report that depends on the captures, up to the legend, word for word."""
-    assert render(small(), hist=True).partition("\nLegend\n")[0] + "\n" == GOLDEN
+    assert render(small()).partition("\nLegend\n")[0] + "\n" == GOLDEN
 
 
 GOLDEN = """\

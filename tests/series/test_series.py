@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import answered
 from hypothesis import given
 from hypothesis import strategies as st
 from queue_captures import write_captures
@@ -21,7 +21,6 @@ from runs_by_hand import reported, run, single, wandering
 from valid import validator
 
 from nfslat.cli import main as cli
-from nfslat.cli import series as command
 from nfslat.diff.runs import Run
 from nfslat.errors import UsageError
 from nfslat.series import build, model, page, sections
@@ -252,12 +251,9 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], str]:
 
 
 def _run(arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
-    parser = argparse.ArgumentParser(allow_abbrev=False)
-    command.add_arguments(parser)
-    parser.add_argument("--overwrite", action="store_true")
-    out, as_json = io.StringIO(), io.StringIO()
-    assert command.run(parser.parse_args([*arguments, "-q"]), out, as_json, width=80, color=False) == 0
-    return out.getvalue(), json.loads(as_json.getvalue())
+    status, text, found = answered("series", [*arguments, "-q"])
+    assert status == 0
+    return text, found
 
 
 def test_eight_users_against_thirty_two(users: Callable[[int], str]) -> None:

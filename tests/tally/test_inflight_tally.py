@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from nfslat.inflight.levels import Levels
 from nfslat.tally.inflight import InFlightTally
@@ -33,7 +34,7 @@ tallies = st.builds(
 
 def _plain(tally: InFlightTally) -> Any:
     levels = {name: [column.tolist() for column in of] for name, of in tally.levels.items()}
-    return {**vars(tally), "levels": levels}
+    return {**structs.asdict(tally), "levels": levels}
 
 
 @given(tallies, tallies, tallies)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from nfslat.diff.model import Change
 from nfslat.diff.statistics import LEAST_OPS, Estimate, from_error, is_steady
 from nfslat.diff.tcp.model import Figure
 from nfslat.model.causes import Cause, Limit
+from nfslat.model.record import Record
 from nfslat.tcp.model import Detail
 from nfslat.tcp.rounds import Trips
 from nfslat.tcp.stretches import InParts
@@ -40,8 +40,7 @@ _LEAST_BUSY = 0.05  # of the time with data to send: below, a rate is that of an
 _MS_PER_S, _SHARE = 5.0, 0.1  # what matters: 0.5 % of the time; a packet in a thousand, in percent
 
 
-@dataclass(frozen=True)
-class _Kind:
+class _Kind(Record):
     """What a figure is."""
 
     name: str

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from nfslat.answer.contract import Document, Must
 from nfslat.diff.model import Change, Setting
+from nfslat.model.record import Record
 
 SCHEMA = "nfslat.tcpdiff/1"
 
 
-@dataclass(frozen=True)
-class Conversation:
+class Conversation(Record):
     """What was compared of a run: its conversation with most packets."""
 
     name: str
@@ -26,8 +25,7 @@ class Conversation:
     others: int  # conversations of the run that were not compared
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(Record):
     """One figure of both runs."""
 
     name: str
@@ -38,8 +36,7 @@ class Figure:
     change: Change
 
 
-@dataclass(frozen=True)
-class SizeMode:
+class SizeMode(Record):
     """A size of packets that comes often in either run."""
 
     of: str
@@ -49,8 +46,7 @@ class SizeMode:
     what: str  # that explains it; empty where nothing does
 
 
-@dataclass(frozen=True)
-class TransportVerdict:
+class TransportVerdict(Record):
     """What B is, against A."""
 
     change: Annotated[str, Must(enum=["slower", "faster", "mixed", "none", "not relevant", "unknown"])]
@@ -58,7 +54,6 @@ class TransportVerdict:
     text: str
 
 
-@dataclass(frozen=True)
 class TransportDiff(Document):
     """What nfslat diff --json writes of TCP conversations. Durations are milliseconds, differences are B less A, None
     is not known."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from nfslat.decode.workspace import open_workspace
 from nfslat.errors import InputError
 from nfslat.model.causes import LIMITS
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.units import NS_PER_S
 from nfslat.select import Moment
 from nfslat.tcp import both, model, report
@@ -24,8 +24,7 @@ from nfslat.tcp.stretches import PARTS, Stretches
 _START = 300  # bytes of a file that say what it is
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Record):
     """A conversation and where it comes from."""
 
     name: str

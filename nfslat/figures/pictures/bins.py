@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 
 import numpy as np
 
+from nfslat.model.record import Record
 from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_MS
 
@@ -29,8 +29,7 @@ _FIRST = np.searchsorted(
 )
 
 
-@dataclass(frozen=True)
-class Bins:
+class Bins(Record):
     """`count` bins of `width_ns` each from `begin_ns` on, client's clock."""
 
     begin_ns: int

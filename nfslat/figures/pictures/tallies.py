@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from nfslat.answer.pictures import Classes, Distribution, Heat
 from nfslat.figures.pictures.bins import CLASSES, LE_NS, PER_DECADE, Bins, classes_of
 from nfslat.kernels.order import ranked, side_by_side
 from nfslat.model.blocks import each_block
+from nfslat.model.record import Record
 from nfslat.model.tables import F64, I16, I64
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis
@@ -19,8 +19,7 @@ MEASURES = ("client", "server", "network")
 _P99 = 99
 
 
-@dataclass(frozen=True, eq=False)
-class Tallies:
+class Tallies(Record, eq=False):
     """Counts of matched ops: [measure, bin, class], and [measure, operation, class]; ns of each measure by bin."""
 
     heat: I64

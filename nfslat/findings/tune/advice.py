@@ -1,7 +1,7 @@
 """A host, a value in effect and the number needed -> what to set, the commands, when it acts, how to check, the risk.
 
 What findings print as advice, and `nfslat tune` too. Without a snapshot the Linux commands are given and other systems
-named. A command is a line that can be typed as root; a line that begins with # is for the reader.
+named.
 """
 
 from __future__ import annotations
@@ -10,15 +10,20 @@ import re
 from typing import TYPE_CHECKING
 
 from nfslat.answer.advice import Advice
-from nfslat.findings.tune.form import MORE_LOAD, PER_CONNECTION, REMOUNT, linux_slots, sources, told, with_headroom
-from nfslat.findings.tune.slots import slots
+from nfslat.findings.tune.knobs import BY_NAME, MOST_SLOTS, PER_CONNECTION, REMEDIES, has_fixed_slots, kernel
 
 if TYPE_CHECKING:
     from nfslat.evidence.records import Snapshot
 
-__all__ = ["Advice", "connection_cap", "slots", "tcp_switch", "threads"]
-
 _MOST_CONNECTIONS = 16  # fact nconnect
+_AIX_THREADS = 3891  # fact aix-threads
+_DEFAULT_SESSION_SLOTS, _MOST_SESSION_SLOTS = 64, 1024  # fact session-slots
+_FIXED_LIMIT = 128  # fact slots-fixed
+
+
+def with_headroom(needed: int) -> int:
+    """Half as much again as `needed`, rounded up to a power of two (fact ``little``)."""
+    return 1 << max((needed * 3 + 1) // 2 - 1, 0).bit_length()
 
 
 def threads(snapshot: Snapshot | None, in_effect: int | None, needed: int | None) -> Advice:
@@ -27,79 +32,23 @@ def threads(snapshot: Snapshot | None, in_effect: int | None, needed: int | None
     `needed` is the most calls that were in flight at the server: with that many threads none of them would have waited.
     """
     system = "" if snapshot is None else snapshot.system
-    suggested = _suggested_threads(system, in_effect, needed)
-    risk = f"{MORE_LOAD}; a slow back end stays slow, and its queue grows"
-    if system == "SunOS":
-        return Advice(
-            knob="nfs.servers",
-            value=told(in_effect),
-            suggested=str(suggested),
-            how=(
-                f"sharectl set -p servers={suggested} nfs",
-                "svcadm restart svc:/network/nfs/server:default",
-            ),
-            takes_effect="when nfs/server is restarted; clients wait a few seconds meanwhile",
-            verify="sharectl get -p servers nfs",
-            risk=f"{risk}; threads are made only when they are needed",
-            sources=sources("solaris-threads", "solaris-set", "solaris-case"),
-        )
-    if system == "FreeBSD":
-        return Advice(
-            knob="vfs.nfsd.maxthreads",
-            value=told(in_effect),
-            suggested=str(suggested),
-            how=(
-                f"sysctl vfs.nfsd.maxthreads={suggested}",
-                f"# for the next start add to nfs_server_flags in /etc/rc.conf: --maxthreads {suggested}",
-            ),
-            takes_effect="at once",
-            verify="sysctl vfs.nfsd.maxthreads vfs.nfsd.threads",
-            risk=risk,
-            sources=sources("freebsd-threads"),
-        )
+    if (
+        snapshot is not None
+        and system in ("", "Linux")
+        and re.match(r"(?:rhel|centos|ol) [4-7]\b", snapshot.distribution)
+    ):
+        system = "older Linux"
+    remedy = REMEDIES.get(f"threads {system}", REMEDIES["threads"])
     if system == "AIX":
-        return Advice(
-            knob="nfs_max_threads",
-            value=told(in_effect),
-            suggested="3891",
-            how=("chnfs -n 3891",),
-            takes_effect="chnfs restarts nfsd; clients wait a few seconds meanwhile",
-            verify="nfso -o nfs_max_threads",
-            risk=risk,
-            sources=sources("aix-threads"),
-        )
-    older = snapshot is not None and re.match(r"(?:rhel|centos|ol) [4-7]\b", snapshot.distribution) is not None
-    linux = (
-        f"rpc.nfsd {suggested}",
-        f"# or: nfsdctl threads {suggested}; or: echo {suggested} >/proc/fs/nfsd/threads",
-        f"# for the next start, in /etc/sysconfig/nfs: RPCNFSDCOUNT={suggested}"
-        if older
-        else f"# for the next start, in /etc/nfs.conf under [nfsd]: threads={suggested}",
-    )
-    others = (
-        f"# Solaris: sharectl set -p servers={suggested} nfs; FreeBSD: nfsd --maxthreads {suggested};"
-        " AIX: chnfs -n; a filer: see its manual",
-    )
-    return Advice(
-        knob="nfsd.threads",
-        value=told(in_effect),
-        suggested=str(suggested),
-        how=linux if system == "Linux" else (*linux, *others),
-        takes_effect="at once, without a remount",
-        verify="cat /proc/fs/nfsd/threads; in /proc/fs/nfsd/pool_stats threads-woken keeps up with sockets-enqueued",
-        risk=f"{risk}; each thread has a buffer of up to 1 MiB",
-        sources=sources("threads-set", "threads-default", "threads-memory", "pool-stats")
-        + (sources("threads-older") if older else ())
-        + (() if system == "Linux" else sources("solaris-set", "freebsd-threads", "aix-threads")),
-    )
-
-
-def _suggested_threads(system: str, in_effect: int | None, needed: int | None) -> int:
+        return remedy.advice(in_effect, _AIX_THREADS)
+    here = in_effect or 0
     if needed is not None:
-        return max(with_headroom(needed), in_effect or 0)
-    if system == "SunOS" and (in_effect or 0) < 512:
-        return 512  # fact solaris-case
-    return 64 if (in_effect or 0) < 64 else 2 * (in_effect or 0)
+        suggested = max(with_headroom(needed), here)
+    elif system == "SunOS" and here < 512:
+        suggested = 512  # fact solaris-case
+    else:
+        suggested = 64 if here < 64 else 2 * here
+    return remedy.advice(in_effect, suggested)
 
 
 def connection_cap(snapshot: Snapshot | None, in_effect: int | None, needed: int | None) -> Advice:
@@ -108,48 +57,78 @@ def connection_cap(snapshot: Snapshot | None, in_effect: int | None, needed: int
     `snapshot` is the server's: the limit of a Linux server is a setting of its own
     (``svc_rpc_per_connection_limit``). For others the advice is for the clients, which need no snapshot.
     """
-    cap = in_effect or PER_CONNECTION
-    connections = min(max(-(-with_headroom(needed) // cap) if needed else 2, 2), _MOST_CONNECTIONS)
-    knob = "sunrpc.tcp_max_slot_table_entries"
     own = None if snapshot is None else snapshot.setting("sunrpc.svc_rpc_per_connection_limit")
     if own:
-        return Advice(
-            knob="sunrpc.svc_rpc_per_connection_limit",
-            value=str(own),
-            suggested="0",
-            how=("echo 0 >/sys/module/sunrpc/parameters/svc_rpc_per_connection_limit",),
-            takes_effect="for calls that arrive afterwards",
-            verify="cat /sys/module/sunrpc/parameters/svc_rpc_per_connection_limit",
-            risk="one client can take all threads of the server",
-            sources=sources("connection-limit"),
-        )
-    return Advice(
-        knob="nconnect",
-        value=told(in_effect) if in_effect is None else f"{in_effect} requests in flight on a connection",
-        suggested=f"nconnect={connections}, and no more than {cap} slots a connection",
-        how=(
-            *linux_slots(knob, cap),
-            f"# in /etc/fstab, or mount -o, for every mount of that server: nconnect={connections}",
-        ),
-        takes_effect=REMOUNT,
-        verify="ss -tn dport = :2049 shows the connections; the server's window no longer shrinks (capture)",
-        risk=MORE_LOAD,
-        sources=sources("connection-cap", "nconnect", "nconnect-slots", "slots-when"),
-    )
+        return REMEDIES["connection own"].advice(own, 0)
+    cap = in_effect or PER_CONNECTION
+    connections = min(max(-(-with_headroom(needed) // cap) if needed else 2, 2), _MOST_CONNECTIONS)
+    value = None if in_effect is None else f"{in_effect} requests in flight on a connection"
+    suggested = f"nconnect={connections}, and no more than {cap} slots a connection"
+    return REMEDIES["connection"].advice(value, suggested, slots=cap, connections=connections)
 
 
 def tcp_switch(name: str, value: str) -> Advice:
     """A TCP feature of Linux that is switched off and should be on: `name` as sysctl has it."""
-    return Advice(
-        knob=name,
-        value=value,
-        suggested="1",
-        how=(
-            f"sysctl -w {name}=1",
-            f"# for the next boot take {name}={value} out of /etc/sysctl.conf and /etc/sysctl.d",
-        ),
-        takes_effect="for new connections only: unmount every mount of that server first, or restart the NFS server",
-        verify=f"sysctl {name}",
-        risk="none known: 1 is the default, but someone may have had a reason to change it",
-        sources=sources("tcp-scaling" if "scaling" in name else "tcp-sack"),
+    return REMEDIES["switch"].advice(value, 1, facts=BY_NAME[name].facts, name=name)
+
+
+def slots(
+    snapshot: Snapshot | None, in_effect: int | None, needed: int | None, version: str, granted: int | None = None
+) -> Advice:
+    """More requests in flight from a client, on one connection ("3", "4.0") or in a session ("4.1" and later).
+
+    `in_effect` is the limit that was seen, `needed` the requests in flight that leave nobody waiting. Both, and the
+    number suggested, are those of one connection: with nconnect the caller divides what is seen and needed among the
+    connections. Where the session is the limit they are those of the whole session, whose slots all its connections
+    share. For NFSv4.1 it is the session's setting, the slots that the server granted, or the connection's table,
+    whichever is the smallest. `granted` is what the server's reply to CREATE_SESSION gave, where it is known.
+    """
+    system, here = "" if snapshot is None else snapshot.system, in_effect or 0
+    if system == "SunOS":
+        return REMEDIES["slots SunOS"].advice(in_effect, max(with_headroom(needed or 0), 64, here))
+    if system not in ("", "Linux"):
+        suggested = "not known" if needed is None else max(with_headroom(needed), here)
+        return REMEDIES["slots elsewhere"].advice(in_effect, suggested, system=system)
+    has_session = version.startswith("4.") and not version.startswith("4.0")
+    if has_session and not _table_is_the_limit(snapshot, in_effect):
+        return _session_slots(snapshot, in_effect, needed, granted)
+    if snapshot is not None and has_fixed_slots(snapshot):
+        short = f"; {needed} are needed, and this kernel has no more than {_FIXED_LIMIT}"
+        is_short = needed is not None and needed > _FIXED_LIMIT
+        return REMEDIES["slots fixed"].advice(in_effect, _FIXED_LIMIT, risk=short if is_short else "")
+    wanted = min(max(PER_CONNECTION, with_headroom(needed) if needed is not None else 2 * here, here), MOST_SLOTS)
+    table = REMEDIES["slots table"]
+    over = f"; above {PER_CONNECTION} ONTAP and Azure NetApp Files push back: then nconnect rather than more slots"
+    facts = ["v40-slots"] if version.startswith("4.0") or version == "4" else []
+    if snapshot is None or (kernel(snapshot) is None and table.knob not in snapshot.settings):
+        older = f"sunrpc.tcp_slot_table_entries={min(wanted, _FIXED_LIMIT)}"
+        table = table._replace(how=(*table.how, f"# a kernel without that file has a fixed table: {older}"))
+        facts = ["slots-fixed", *facts]
+    return table.advice(in_effect, wanted, risk=over if wanted > PER_CONNECTION else "", facts=facts)
+
+
+def _table_is_the_limit(snapshot: Snapshot | None, in_effect: int | None) -> bool:
+    """Whether a session's requests are held by the connection's slot table, which every request needs as well."""
+    table = None if snapshot is None else snapshot.setting("sunrpc.tcp_max_slot_table_entries")
+    session = None if snapshot is None else snapshot.setting("nfs.max_session_slots")
+    return (
+        table is not None and table < (session or _DEFAULT_SESSION_SLOTS) and (in_effect is None or in_effect >= table)
     )
+
+
+def _session_slots(snapshot: Snapshot | None, in_effect: int | None, needed: int | None, granted: int | None) -> Advice:
+    asked = None if snapshot is None else snapshot.setting("nfs.max_session_slots")
+    if asked is not None and in_effect is not None and in_effect < asked:
+        return REMEDIES["slots granted"].advice(in_effect, f"{asked}, which the client asks for")
+    here = in_effect or _DEFAULT_SESSION_SLOTS
+    wanted = with_headroom(needed) if needed is not None else 2 * here if here >= _DEFAULT_SESSION_SLOTS else 0
+    suggested = min(max(wanted, in_effect or 0, _DEFAULT_SESSION_SLOTS), _MOST_SESSION_SLOTS)
+    first: tuple[str, ...] = ()
+    if granted is not None and in_effect is not None and in_effect < granted:
+        suggested = min(suggested, granted)  # the client keeps to fewer by itself; the server gives no more than that
+    elif granted is not None and asked is None:
+        first = (
+            "cat /sys/module/nfs/parameters/max_session_slots",
+            f"# above {granted}: that is all that the server grants, and no setting of the client gives more; else:",
+        )
+    return REMEDIES["slots session"].advice(in_effect, suggested, first=first)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from nfslat.answer.tune import Change, HostLine, Remark, Row, Tuning
 from nfslat.evidence.records import Snapshot
 from nfslat.findings.tune import advice, remarks
-from nfslat.findings.tune.form import count_of
 from nfslat.findings.tune.hosts import (
     Host,
     Use,
@@ -20,7 +19,7 @@ from nfslat.findings.tune.hosts import (
     wait_for_slots,
     woken_share,
 )
-from nfslat.findings.tune.knobs import MOST_SLOTS, has_fixed_slots
+from nfslat.findings.tune.knobs import MOST_SLOTS, count_of, has_fixed_slots
 from nfslat.findings.tune.rows import misspelt, rows_of
 
 _FEW_SLOTS = 16  # the old fixed table; a database has more requests at once

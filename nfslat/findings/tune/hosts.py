@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from nfslat.evidence import interval
 from nfslat.evidence.records import Mount, Pool, Snapshot, Xprt
 from nfslat.findings.tune.knobs import MOST_SLOTS, has_fixed_slots
+from nfslat.model.record import Record
 
 _ENOUGH_OPS = 100  # fewer are the mount itself and a look around
 _ENOUGH_WAKEUPS = 100
@@ -16,8 +16,7 @@ _FEW_WOKEN = 0.5  # fact pool-stats: between 0.04 and 0.9
 _FEW_WOKEN_EVER = 0.9  # of all since the start, idle hours included
 
 
-@dataclass(frozen=True)
-class Host:
+class Host(Record):
     """One host. `mounts` and `pools` count since the mount and since the start, or between two snapshots."""
 
     name: str
@@ -85,8 +84,7 @@ def _is_same_host(one: Snapshot, other: Snapshot) -> bool:
     return not one.addresses or not other.addresses or bool(set(one.addresses) & set(other.addresses))
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(Record):
     """What one client may send, and sent, to one server with one kind of slots. Limits are None where not known."""
 
     client: Host

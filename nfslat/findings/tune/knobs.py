@@ -1,17 +1,25 @@
-"""The name of a setting, and the system that has it -> default, limit and the sourced facts that nfslat may print.
+"""The table of settings of NFS (``settings.txt``) -> what may be printed of each on this host, and what to do to it.
 
-Nothing about a knob is printed that is not in `FACTS`; docs/tuning.md has the same rows, which a test holds. Sources
-with a file and line are of Linux 6.12.117 unless they say otherwise.
+Nothing about a setting is printed that is not in the table; docs/tuning.md has the same rows, which a test holds.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
+
+from nfslat.answer.advice import Advice
 
 if TYPE_CHECKING:
     from nfslat.evidence.records import Snapshot
+
+TABLE = os.path.join(os.path.dirname(__file__), "settings.txt")
+MOST_SLOTS = 65536  # facts slots-ceiling and slots-first: so many are never in flight
+PER_CONNECTION = 128  # fact connection-cap
+# Where a configuration file names a setting otherwise than the running system does.
+CONFIGURED_AS: Mapping[str, str] = {"nfs.conf:nfsd.threads": "nfsd.threads", "RPCNFSDCOUNT": "nfsd.threads"}
 
 
 class Fact(NamedTuple):
@@ -19,165 +27,6 @@ class Fact(NamedTuple):
 
     text: str
     source: str
-
-
-_AZURE = "Azure NetApp Files: Linux concurrency best practices"
-MOST_SLOTS = 65536  # facts slots-ceiling and slots-first: so many are never in flight
-_IP_SYSCTL = "Documentation/networking/ip-sysctl.rst"
-
-FACTS: Mapping[str, Fact] = {
-    "slots-ceiling": Fact(
-        "`sunrpc.tcp_max_slot_table_entries` is the ceiling of each connection's slot table; default 65536",
-        "net/sunrpc/xprtsock.c:75",
-    ),
-    "slots-first": Fact(
-        "`sunrpc.tcp_slot_table_entries` is what a connection starts with and keeps; default 2, range 2 to 65536",
-        "include/linux/sunrpc/xprt.h:22-25, net/sunrpc/xprtsock.c:74",
-    ),
-    "slots-udp": Fact("`sunrpc.udp_slot_table_entries` defaults to 16", "net/sunrpc/xprtsock.c:73"),
-    "slots-fixed": Fact(
-        "A kernel without `sunrpc.tcp_max_slot_table_entries` has a fixed table that is set at the mount:"
-        " `sunrpc.tcp_slot_table_entries`, default 16, limit 128. RHEL 6 has the growing table from 6.3 on",
-        "include/linux/sunrpc/xprt.h of Linux 3.0; Azure: SAP HANA on NFS",
-    ),
-    "slots-when": Fact(
-        "Slot settings hold for new connections: every mount of that server is unmounted first", "SUSE KB 000019281"
-    ),
-    "slots-boot": Fact(
-        "sysctl.d is applied early at boot and misses sunrpc, which is loaded later; modprobe.d is read with it",
-        "sysctl.d(5); SAP note 3024346; module_param_named in net/sunrpc/xprtsock.c",
-    ),
-    "slots-misspelt": Fact("Vendor pages misspell the knob, `sunrpc.max_tcp_slot_table_entries` for instance", _AZURE),
-    "backlog": Fact(
-        "A connection's wait for slots: sum of waiting requests over transmissions (`bklog_u / sends` in mountstats)",
-        "net/sunrpc/xprtsock.c:2948; nfs-iostat.py of nfs-utils",
-    ),
-    "queue-time": Fact(
-        "mountstats' queue time of an operation is its last transmission less its start; a resend lengthens it",
-        "net/sunrpc/stats.c:159-231",
-    ),
-    "session-slots": Fact(
-        "`nfs.max_session_slots`, NFSv4.1 and later: default 64 (16 in kernels 3.x), ceiling 1024",
-        "fs/nfs/nfs4session.h:12-14",
-    ),
-    "session-callbacks": Fact(
-        "`nfs.max_session_cb_slots`: default 16 (1 before 2019)", "fs/nfs/nfs4session.h; commit 067c46967160"
-    ),
-    "session-set": Fact(
-        "`options nfs max_session_slots=N` in modprobe.d and a reboot; the module parameter can be written, too, and a"
-        " new session takes it",
-        f"{_AZURE}; module_param in fs/nfs/super.c",
-    ),
-    "session-shared": Fact(
-        "All connections of a session share its slots: nconnect does not multiply them", f"{_AZURE}, NFSv4.1 example 2"
-    ),
-    "session-granted": Fact(
-        "The server grants slots: Linux 6.12 up to 160 a session, less by the memory of its duplicate reply cache;"
-        " from 6.14 on demand, up to 2048",
-        "fs/nfsd/state.h:217; commit c2340cd75a0c",
-    ),
-    "session-wait": Fact(
-        "Who waits for a session slot is not in the transport's backlog: that can be 0 while the queue time is long",
-        "fs/nfs/nfs4proc.c; net/sunrpc/sched.c:824",
-    ),
-    "v40-slots": Fact(
-        "NFSv4.0 has a table of 1024 slots and negotiates nothing: the connection's slots are what counts",
-        "fs/nfs/nfs4client.c:351",
-    ),
-    "nconnect": Fact("`nconnect` makes 1 to 16 connections to a server", "nfs(5); fs/nfs/fs_context.c:37"),
-    "nconnect-slots": Fact(
-        "Each connection has a slot table: with NFSv3 nconnect multiplies the slots", f"{_AZURE}, NFSv3 example 3"
-    ),
-    "connection-cap": Fact(
-        "ONTAP and Azure NetApp Files take 128 requests at once from a connection, and 180 from an NFSv4.1 session;"
-        " above it they shrink the window (EMS `nblade.execsOverLimit`)",
-        f"{_AZURE}; ONTAP EMS reference",
-    ),
-    "transfer-size": Fact("`rsize` and `wsize` go up to 1048576 bytes", "nfs(5)"),
-    "payload": Fact("A Linux server carries up to 1 MiB in a call", "include/linux/sunrpc/svc.h:131"),
-    "timeo": Fact("`timeo` of a TCP mount is 60 s (600 tenths), then 60 s more each time up to 600 s", "nfs(5)"),
-    "threads-default": Fact(
-        "A Linux server starts 16 threads with nfs-utils from 2024-11 on, 8 before; the kernel does not matter",
-        "nfs-utils commit eb5abb5c; nfsdctl(8)",
-    ),
-    "threads-set": Fact(
-        "Linux: `rpc.nfsd N`, `nfsdctl threads N` or a number written to /proc/fs/nfsd/threads act at once;"
-        " `threads=` in [nfsd] of /etc/nfs.conf is for the next start",
-        "rpc.nfsd(8), nfsdctl(8), nfs.conf(5)",
-    ),
-    "threads-older": Fact(
-        "RHEL 4 to 7 read `RPCNFSDCOUNT` in /etc/sysconfig/nfs for the next start",
-        "Red Hat: How to increase the number of threads created by the NFS daemon in RHEL 4, 5, 6 and 7?;"
-        " comments of /etc/sysconfig/nfs",
-    ),
-    "threads-memory": Fact(
-        "Linux sizes a thread's payload buffer at 1/4096 of memory, at most 1 MiB (from 4 GiB of memory on)",
-        "nfsd_get_default_max_blksize in fs/nfsd/nfssvc.c",
-    ),
-    "pool-stats": Fact(
-        "pool_stats counts each enqueue of a socket and each thread that was woken for one: where threads are free"
-        " the two agree. Real knfsd: 0.02 to 0.04 woken per enqueue with too few threads, 0.9 to 1.0 without",
-        "net/sunrpc/svc_xprt.c (6.1, 6.12); measured on 33 pairs of hosts like those of samples/README.md",
-    ),
-    "connections-kept": Fact(
-        "nfsd keeps `max_connections` connections, or (threads + 3) x 20 where that is 0, and closes the oldest beyond;"
-        " from Linux 6.14 and 6.12.54 on only connections that never used a file handle count, and the setting is gone",
-        "net/sunrpc/svc_xprt.c of Linux 6.1, svc_check_conn_limits; commit eccbbc7c00a5",
-    ),
-    "connection-limit": Fact("`sunrpc.svc_rpc_per_connection_limit`: default 0, no limit", "net/sunrpc/svc_xprt.c:26"),
-    "solaris-threads": Fact(
-        "Solaris: `servers` of `sharectl get nfs`, 16 by default in Solaris 10 and OpenSolaris, 1024 from 11.2 on;"
-        " threads are made when needed",
-        "Oracle: nfsd daemon, Solaris 11.4; nfsd(1M)",
-    ),
-    "solaris-set": Fact(
-        "`sharectl set -p servers=N nfs`, then the nfs/server service is restarted",
-        "sharectl(8); Oracle Solaris 11.2 Tunable Parameters Reference Manual",
-    ),
-    "solaris-case": Fact(
-        "A Solaris server with 16 threads took 48 ms, 1 ms of it in a thread: `sharectl set -p servers=512 nfs`",
-        "TCP Trace Analysis for NFS (2013)",
-    ),
-    "solaris-client": Fact(
-        "Solaris client: `nfs:nfs3_max_threads` 8 for each file system, read at the mount, are the threads of"
-        " asynchronous I/O: read-ahead, writes of pages, commit; `rpcmod:clnt_max_conns` 1",
-        "Oracle Solaris 11.2 Tunable Parameters Reference Manual, chapter 3",
-    ),
-    "freebsd-threads": Fact(
-        "FreeBSD: 8 threads for each CPU; `--minthreads` and `--maxthreads` of nfsd, or the sysctls"
-        " `vfs.nfsd.minthreads` and `vfs.nfsd.maxthreads`",
-        "nfsd(8); sys/rpc/svc.c",
-    ),
-    "aix-threads": Fact(
-        "AIX makes up to 3891 threads as needed, which is the default and the most: `nfs_max_threads` of nfso, whose -o"
-        " shows a value; `chnfs -n N` restarts the daemons",
-        "IBM AIX 7.3: number of necessary nfsd threads; nfso and chnfs commands",
-    ),
-    "tcp-buffers": Fact(
-        "The third number of `net.ipv4.tcp_rmem` and `tcp_wmem` is the most that TCP gives one connection",
-        _IP_SYSCTL,
-    ),
-    "tcp-scaling": Fact(
-        "`net.ipv4.tcp_window_scaling` is 1 by default; without it 65535 bytes can be in flight",
-        f"{_IP_SYSCTL}; RFC 7323 section 1.1",
-    ),
-    "tcp-sack": Fact(
-        "`net.ipv4.tcp_sack` is 1 by default; without it a sender learns of one lost segment a round trip",
-        f"{_IP_SYSCTL}; RFC 2018 section 1",
-    ),
-    "tcp-idle": Fact(
-        "`net.ipv4.tcp_slow_start_after_idle` is 1 by default: after an idle RTO the congestion window restarts",
-        _IP_SYSCTL,
-    ),
-    "tcp-rto": Fact(
-        "A Linux retransmission timer is 200 ms at least (`tcp_rto_min_us`, route option `rto_min`)",
-        "include/net/tcp.h:156-162",
-    ),
-    "little": Fact(
-        "In flight = rate x latency (Little's law). nfslat suggests half as much again, rounded up to a power of two",
-        f"{_AZURE}; the half and the rounding are nfslat's own rule",
-    ),
-}
 
 
 class Knob(NamedTuple):
@@ -191,64 +40,84 @@ class Knob(NamedTuple):
     note: str = ""  # what the default depends on
 
 
-KNOBS: tuple[Knob, ...] = (
-    Knob("sunrpc.tcp_max_slot_table_entries", "client", "65536", "65536", ("slots-ceiling", "slots-when")),
-    Knob("sunrpc.tcp_slot_table_entries", "client", "2", "65536", ("slots-first", "slots-fixed", "slots-when")),
-    Knob("sunrpc.udp_slot_table_entries", "client", "16", "", ("slots-udp",)),
-    Knob("nfs.max_session_slots", "client", "64", "1024", ("session-slots", "session-set")),
-    Knob("nfs.max_session_cb_slots", "client", "16", "", ("session-callbacks",)),
-    Knob("nfs:nfs3_max_threads", "client", "8", "", ("solaris-client",)),
-    Knob("rpcmod:clnt_max_conns", "client", "1", "", ("solaris-client",)),
-    Knob(
-        "nfsd.threads",
-        "server",
-        "16 or 8",
-        "",
-        ("threads-default", "threads-set"),
-        "default 16 (nfs-utils from 2024-11; 8 before)",
-    ),
-    Knob(
-        "nfs.servers",
-        "server",
-        "16, 1024",
-        "",
-        ("solaris-threads", "solaris-set"),
-        "default 1024 from Solaris 11.2 on; 16 in Solaris 10",
-    ),
-    Knob("vfs.nfsd.minthreads", "server", "8 a CPU", "", ("freebsd-threads",)),
-    Knob("vfs.nfsd.maxthreads", "server", "8 a CPU", "", ("freebsd-threads",)),
-    Knob("nfsd.max_block_size", "server", "1048576", "1048576", ("payload", "threads-memory")),
-    Knob("sunrpc.svc_rpc_per_connection_limit", "server", "0 (none)", "", ("connection-limit",)),
-    Knob("net.ipv4.tcp_rmem", "both", "memory", "", ("tcp-buffers",)),
-    Knob("net.ipv4.tcp_wmem", "both", "memory", "", ("tcp-buffers",)),
-    Knob("net.ipv4.tcp_window_scaling", "both", "1", "1", ("tcp-scaling",)),
-    Knob("net.ipv4.tcp_sack", "both", "1", "1", ("tcp-sack",)),
-    Knob("net.ipv4.tcp_slow_start_after_idle", "both", "1", "1", ("tcp-idle",)),
-    Knob("net.ipv4.tcp_rto_min_us", "both", "200000", "", ("tcp-rto",)),
-)
+class Remedy(NamedTuple):
+    """How something is changed on one system; braces stand for what is put in their place."""
+
+    knob: str
+    how: tuple[str, ...]
+    acts: str
+    check: str
+    risk: str
+    facts: tuple[str, ...]
+
+    def advice(
+        self,
+        value: int | str | None,
+        suggested: int | str,
+        *,
+        first: Sequence[str] = (),
+        risk: str = "",
+        facts: Sequence[str] = (),
+        **words: object,
+    ) -> Advice:
+        """The value in effect, and the one that is needed; `first` stands in front of the commands, `risk` and `facts`
+        are added."""
+
+        def filled(text: str) -> str:
+            return text.format_map({"n": suggested, "value": value, **words})
+
+        return Advice(
+            knob=filled(self.knob),
+            value="not known" if value is None else str(value),
+            suggested=str(suggested),
+            how=(*first, *map(filled, self.how)),
+            takes_effect=self.acts,
+            verify=filled(self.check),
+            risk=self.risk + risk,
+            sources=sources(*self.facts, *facts),
+        )
+
+
+def _blocks() -> dict[str, list[str]]:
+    # As a part of the package, which may be in an archive.
+    text = __spec__.loader.get_data(TABLE).decode()  # type: ignore[union-attr]
+    blocks: dict[str, list[str]] = {}
+    for block in re.split(r"^\[", text, flags=re.MULTILINE)[1:]:
+        name, _, rest = block.partition("]\n")
+        blocks[name] = [line for line in rest.splitlines() if line]
+    return blocks
+
+
+def _knob(line: str) -> Knob:
+    name, side, default, limit, facts, *note = line.split(" | ")
+    return Knob(name, side, default, limit.removeprefix("-"), tuple(facts.split()), *note)
+
+
+def _remedy(lines: Sequence[str]) -> Remedy:
+    words = [line.partition(" ")[::2] for line in lines]
+    last = dict(words)
+    how = tuple(text for word, text in words if word == "how")
+    return Remedy(last["knob"], how, last["acts"], last["check"], last["risk"], tuple(last["facts"].split()))
+
+
+_TABLE = _blocks()
+FACTS: Mapping[str, Fact] = {
+    name: Fact(text, source) for name, text, source in (line.split(" | ") for line in _TABLE.pop("facts"))
+}
+KNOBS = tuple(map(_knob, _TABLE.pop("settings")))
 BY_NAME: Mapping[str, Knob] = {knob.name: knob for knob in KNOBS}
+OTHER_NAMES = frozenset(" ".join(_TABLE.pop("names")).split())  # of settings that are real, too
+REMEDIES: Mapping[str, Remedy] = {name: _remedy(lines) for name, lines in _TABLE.items()}
 
-# Where a configuration file names a setting otherwise than the running system does.
-CONFIGURED_AS: Mapping[str, str] = {"nfs.conf:nfsd.threads": "nfsd.threads", "RPCNFSDCOUNT": "nfsd.threads"}
 
-# Real names beside those above, so that none of them is taken for a slip of the pen: sysctls and parameters of the
-# sunrpc, nfs and nfsd modules, and keys of nfs.conf [nfsd] (nfs.conf(5)).
-OTHER_NAMES = frozenset(
-    """
-    sunrpc.max_resvport sunrpc.min_resvport sunrpc.tcp_fin_timeout sunrpc.transports sunrpc.nfs_debug sunrpc.nfsd_debug
-    sunrpc.nlm_debug sunrpc.rpc_debug sunrpc.rdma_slot_table_entries sunrpc.rdma_max_inline_read
-    sunrpc.rdma_max_inline_write sunrpc.rdma_inline_write_padding sunrpc.rdma_pad_optimize sunrpc.rdma_memreg_strategy
-    sunrpc.auth_hashtable_size sunrpc.auth_max_cred_cachesize sunrpc.pool_mode nfs.callback_tcpport
-    nfs.callback_nr_threads nfs.nfs_idmap_cache_timeout nfs.nfs4_disable_idmapping nfs.nfs4_unique_id
-    nfs.send_implementation_id nfs.recover_lost_locks nfs.delay_retrans nfs.nfs_access_max_cachesize
-    nfs.enable_ino64 nfs.nfs_mountpoint_expiry_timeout nfsd.nfs4_disable_idmapping nfsd.cltrack_prog
-    nfsd.cltrack_legacy_disable nfsd.inter_copy_offload_enable nfsd.nfsd4_ssc_umount_timeout
-    nfs.conf:nfsd.threads nfs.conf:nfsd.min-threads nfs.conf:nfsd.debug nfs.conf:nfsd.host nfs.conf:nfsd.scope
-    nfs.conf:nfsd.port nfs.conf:nfsd.grace-time nfs.conf:nfsd.lease-time nfs.conf:nfsd.udp nfs.conf:nfsd.tcp
-    nfs.conf:nfsd.vers2 nfs.conf:nfsd.vers3 nfs.conf:nfsd.vers4 nfs.conf:nfsd.vers4.0 nfs.conf:nfsd.vers4.1
-    nfs.conf:nfsd.vers4.2 nfs.conf:nfsd.rdma nfs.conf:nfsd.rdma-port nfs.conf:nfsd.logbackend
-    """.split()
-)
+def sources(*ids: str) -> tuple[str, ...]:
+    """The facts' ids with where they are written. Raises ``KeyError`` for a fact that there is not."""
+    return tuple(f"{name}: {FACTS[name].source}" for name in ids)
+
+
+def count_of(number: int, noun: str) -> str:
+    """``1 call``, ``16 calls``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def kernel(snapshot: Snapshot) -> tuple[int, int] | None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nfslat.answer.tune import Change, Remark
-from nfslat.findings.tune.form import PER_CONNECTION, count_of, sources
 from nfslat.findings.tune.hosts import Host, Use, in_flight, lacks_threads, wait_for_slots, woken_share
-from nfslat.findings.tune.knobs import MOST_SLOTS, kernel
+from nfslat.findings.tune.knobs import MOST_SLOTS, PER_CONNECTION, count_of, kernel, sources
 from nfslat.findings.tune.rows import configured, same_value
 
 _NAMED = 4  # clients that a sentence names

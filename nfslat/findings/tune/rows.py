@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from nfslat.answer.advice import Advice
 from nfslat.answer.tune import Row
 from nfslat.evidence.records import Setting, Snapshot
-from nfslat.findings.tune.form import sources
 from nfslat.findings.tune.hosts import Host, Use
-from nfslat.findings.tune.knobs import BY_NAME, CONFIGURED_AS, KNOBS, OTHER_NAMES, default_of, limit_of
+from nfslat.findings.tune.knobs import BY_NAME, CONFIGURED_AS, KNOBS, OTHER_NAMES, REMEDIES, default_of, limit_of
 
 _CLOSE = 0.85  # of difflib: one or two letters, or words in another order
 _CHECKED = ("sunrpc.", "nfs.max_", "nfsd.", "nfs.conf:nfsd.")
@@ -100,15 +99,13 @@ def misspelt(snapshot: Snapshot) -> list[Advice]:
         nearest = _nearest(name, candidates)
         if nearest is not None:
             found.append(
-                Advice(
-                    knob=name,
-                    value=setting.value,
-                    suggested=f"{nearest}={setting.value}",
-                    how=(f"# in {setting.source}: write {nearest} instead of {name}",),
-                    takes_effect="as the right name does",
-                    verify=f"sysctl {nearest}" if "conf:" not in nearest else "nfsconf --dump",
-                    risk="the value was never tried on this host",
-                    sources=sources("slots-misspelt"),
+                REMEDIES["misspelt"].advice(
+                    setting.value,
+                    f"{nearest}={setting.value}",
+                    name=name,
+                    source=setting.source,
+                    right=nearest,
+                    look=f"sysctl {nearest}" if "conf:" not in nearest else "nfsconf --dump",
                 )
             )
     return found

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from nfslat.findings.client import SESSION_SLOTS, SLOT_CODES
+from nfslat.findings.catalogue import SLOTS
+from nfslat.findings.client import SESSION_SLOTS
 from nfslat.findings.server import THREADS
 from nfslat.findings.words import ms, percent, times
 from nfslat.fleet.compare.excess import LAYERS
@@ -74,7 +75,7 @@ def odd_clients(clients: Sequence[ClientSummary], found: Sequence[Sequence[Stand
 
 def slots_of(client: ClientSummary) -> Brief | None:
     """The finding that it is held by its slots."""
-    return next((one for one in client.findings if one.code in SLOT_CODES), None)
+    return next((one for one in client.findings if one.code in SLOTS), None)
 
 
 def above_ms(client: ClientSummary) -> float | None:

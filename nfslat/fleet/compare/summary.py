@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from nfslat.answer import model
 from nfslat.figures.pivots import sizes_of
-from nfslat.findings.client import SLOT_CODES, Slots
+from nfslat.findings.catalogue import SLOTS
+from nfslat.findings.client import Slots
 from nfslat.findings.network import DELAY, Delay
 from nfslat.fleet.compare.attributes import attributes, servers_of
 from nfslat.fleet.compare.cells import Cells, OpClass, cells_of, columns_of
@@ -36,8 +36,7 @@ BOTH, INFERRED, SERVER_ONLY = "compared", "inferred", "server only"
 _SIZES = 34  # classes of sizes of 32 bits, and one for "none"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClientSummary(Client):
+class ClientSummary(Client, kw_only=True):
     """A client's row of the report before it is compared, and what it is compared by. Small: it goes from a worker to
     the process that compares all of them."""
 
@@ -188,7 +187,7 @@ def _round_trip_ms(report: model.Report) -> float | None:
 
 def _slots(report: model.Report) -> int | None:
     for one in report.findings:
-        if one.code in SLOT_CODES:
+        if one.code in SLOTS:
             return Slots.read(one).slots
     return report.inflight.client.slots_estimate if report.inflight else None
 

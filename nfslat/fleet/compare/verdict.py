@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from nfslat.answer.model import NextStep, Verdict
 from nfslat.findings import steps
-from nfslat.findings.catalogue import CODES, next_step, row
-from nfslat.findings.leads import VAGUE
+from nfslat.findings.catalogue import CODES, VAGUE, next_step, row
 from nfslat.findings.server import UNKNOWN
 from nfslat.findings.words import ms, percent, times
 from nfslat.fleet.compare.common import LEAST_SHARE_OF_CLIENTS

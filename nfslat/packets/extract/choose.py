@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from nfslat.packets.extract.messages import Message
 from nfslat.packets.extract.packets import Packet
@@ -13,21 +14,19 @@ _LAST_FRAGMENT = 1 << 31  # of a record mark, RFC 5531 section 11
 _TAIL = 32  # bytes in front of TCP's payload in which two packets of one content differ, but for copies
 
 
-@dataclass(eq=False)
-class Carried:
+class Carried(Struct, eq=False):
     """The packets of one message, in capture order; `again` are the numbers of those that TCP sent again."""
 
     message: Message
-    packets: list[Packet] = field(default_factory=list)
+    packets: list[Packet] = []
     again: set[int] = field(default_factory=set)
 
 
-@dataclass(eq=False)
-class _Open:
+class _Open(Struct, eq=False):
     """A message whose packets are being looked for."""
 
     carried: Carried
-    early: list[Packet] = field(default_factory=list)  # that came before the one with its first byte
+    early: list[Packet] = []  # that came before the one with its first byte
     ends: tuple[str, int, str, int] | None = None  # of that one
     ip_id: str = ""
     begin: int = 0  # sequence number of its first byte

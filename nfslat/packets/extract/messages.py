@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.model.details import Again
+from nfslat.model.record import Record
 from nfslat.model.tables import I64, State
 from nfslat.results import Correlation, Side
 
@@ -16,8 +16,7 @@ SIDES = ("client", "server")
 _LOOK_BACK = 512  # frames
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(Record):
     """One transmission of a call or reply at one side; frames count through the side's set of files.
 
     `frames` are those that may hold it, from the first to the last; `first` holds its first byte.

@@ -12,7 +12,6 @@ import os
 import re
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from nfslat.decode.capture import File, Source, refuse_stored
 from nfslat.decode.tools import Tools
 from nfslat.decode.tshark.reader import nanoseconds
 from nfslat.errors import ToolError
+from nfslat.model.record import Record
 from nfslat.packets.extract import pcapng
 
 _RANGES_A_RUN = 500  # editcap takes 512
@@ -40,8 +40,7 @@ _FIELDS = (
 )
 
 
-@dataclass(frozen=True)
-class Packet:
+class Packet(Record):
     """`ends` are (source address, port, destination address, port), the ports 0 in IP fragments behind the first.
 
     `length` is that on the wire, of which `data` may be the beginning only. `seq` and `size` are of TCP's payload,

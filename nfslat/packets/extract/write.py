@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +15,7 @@ from nfslat.decode.tools import Tools
 from nfslat.errors import InputError
 from nfslat.export.anonymous import Pseudonyms, pair_by_role
 from nfslat.figures.op_view import OpView, place
+from nfslat.model.record import Record
 from nfslat.packets.extract.choose import Carried, choose, comments
 from nfslat.packets.extract.messages import SIDES, messages_of, segments_again
 from nfslat.packets.extract.packets import Packet, packets
@@ -36,8 +36,7 @@ def anonymous(found: Correlation) -> tuple[Correlation, Rewrite]:
     return pair_by_role(found), lambda packet, link_type: scrub(packet, link_type, names.address)
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(Record):
     """What went into the file for one op: packets of each side that carry it."""
 
     row: int  # of the matched ops
@@ -48,8 +47,7 @@ class Written:
     packets: dict[str, int]
 
 
-@dataclass(frozen=True)
-class _Out:
+class _Out(Record):
     """A packet as it is written."""
 
     t_ns: int

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from nfslat.model.record import Record
 
 Spec = dict[str, Any]
 
@@ -11,8 +12,7 @@ Spec = dict[str, Any]
 VEGA_LITE = "6.4"
 
 
-@dataclass(frozen=True)
-class Chart:
+class Chart(Record):
     """A picture of one thing. `spec` has its data in it, ``width: "container"``, and no colours of text, grid and
     paper: these come with the configuration `style.theme`."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from nfslat.answer.model import Report
 from nfslat.answer.pictures import Event
 from nfslat.answer.words import ms
 from nfslat.findings.catalogue import row
+from nfslat.model.record import Record
 from nfslat.model.units import to_s
 from nfslat.report.charts.chart import Spec
 from nfslat.report.charts.legend import LINE_PX
@@ -21,8 +21,7 @@ _MOST = 8  # that are marked; the table has all
 _ROWS, _NEAR = 3, 0.03  # of the axis: letters that are nearer stand below each other
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(Record):
     """`begin_s` is since the axis begins; `end_s` None: a moment. `letter` is empty where it is only in the table."""
 
     letter: str

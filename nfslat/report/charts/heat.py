@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nfslat.answer.model import Report
 from nfslat.answer.pictures import Classes, Flying
+from nfslat.model.record import Record
 from nfslat.report.charts import events, legend
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.distributions import edges
@@ -34,8 +34,7 @@ _PALEST = 0.65  # of STRONG: 3:1 against the paper
 _STRENGTHS = (_PALEST, (1 + _PALEST) / 2, 1.0)
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(Record):
     """A lane of the map."""
 
     name: str
@@ -45,8 +44,7 @@ class _Row:
     means: Sequence[float | None]
 
 
-@dataclass(frozen=True)
-class _Map:
+class _Map(Record):
     """What the maps of two captures and of one are both made of."""
 
     classes: Classes

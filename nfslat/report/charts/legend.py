@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from nfslat.model.record import Record
 from nfslat.report.charts.chart import Spec
 from nfslat.report.charts.style import COLOUR, point, rule, words
 
@@ -13,8 +13,7 @@ _SWATCH_PX, _BOX_PX = 30, 9
 _THE_FAULT = ", where the fault is"
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Record):
     """`looks` are pieces of line side by side; thick ones are boxes, and those with a shape a point."""
 
     text: str

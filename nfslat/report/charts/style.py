@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from nfslat.answer.model import Report
 from nfslat.report.charts.chart import VEGA_LITE, Spec
@@ -205,8 +206,7 @@ def beside(share: float) -> Spec:
     return {"align": "right", "dx": -4} if share > 0.7 else {"align": "left", "dx": 4}
 
 
-@dataclass
-class Lane:
+class Lane(Struct):
     """One of several drawings below each other that share their x axis: pixels from `top` to `top + height`.
 
     A specification of several views cannot be as wide as the page lets it; one view whose y scales have ranges of
@@ -216,7 +216,7 @@ class Lane:
     top: int
     height: int
     y: Spec  # channel of y, without a field
-    marks: list[Spec] = field(default_factory=list)
+    marks: list[Spec] = []
 
     @property
     def bottom(self) -> int:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from nfslat.answer.model import Report
 from nfslat.answer.pictures import OverTime
 from nfslat.answer.words import ms
+from nfslat.model.record import Record
 from nfslat.report.charts import events, legend
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.heat import time_axis
@@ -22,8 +22,7 @@ _KEYS = (
 _WAYS = (("call", "client", "to the server", 1), ("reply", "server", "to the client", -1))
 
 
-@dataclass(frozen=True)
-class _Kind:
+class _Kind(Record):
     """What a lane shows: a field of `pictures.Way`."""
 
     field: str

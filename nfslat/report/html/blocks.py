@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from nfslat.answer.words import ms
+from nfslat.model.record import Record
 from nfslat.report.blocks import Block, Cell, Command, Figure, Item, Label, Prose, Table, Title
 from nfslat.report.text_layout import count
 
 
-@dataclass(frozen=True)
-class CellOf:
+class CellOf(Record):
     """A cell: what is shown, the number behind it as JSON has it, whether it is words, and its indentation."""
 
     text: str
@@ -20,16 +21,15 @@ class CellOf:
     depth: int = 0
 
 
-@dataclass
-class Shown:
+class Shown(Struct):
     """One thing on the page: `kind` is title, prose, list, command or table; `depth` steps to the right."""
 
     kind: str
     text: str = ""
     depth: int = 0
-    items: list[str] = field(default_factory=list)
-    headers: list[tuple[str, bool]] = field(default_factory=list)  # and whether words are below it
-    rows: list[list[CellOf]] = field(default_factory=list)
+    items: list[str] = []
+    headers: list[tuple[str, bool]] = []  # and whether words are below it
+    rows: list[list[CellOf]] = []
 
 
 def shown(blocks: Iterable[Block]) -> list[Shown]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nfslat.answer.model import MatchedRow, Report, StackRow, Summary
 from nfslat.answer.words import adding_up, stacked
+from nfslat.model.record import Record
 
 _SHOWN = 0.0005  # shares are printed to 0.1 %
 _LAYERS = ("application", "above the wire", "network", "server")
@@ -19,8 +19,7 @@ _OF_APPLICATION = (
 )
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(Record):
     """One of the numbers under the verdict."""
 
     key: str

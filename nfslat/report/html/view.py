@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nfslat.answer import pictures
 from nfslat.answer.figures import GroupFigures
@@ -12,6 +11,7 @@ from nfslat.answer.model import Report, StackRow, Summary
 from nfslat.answer.pictures import SlowOp
 from nfslat.answer.pivots import IntervalRow, Pivot, PivotRow
 from nfslat.answer.words import OF_ONE, adding_up, percent, stacked
+from nfslat.model.record import Record
 from nfslat.report.charts.waterfall import captured
 from nfslat.report.html.blocks import Shown, shown
 from nfslat.report.html.tiles import printed
@@ -34,8 +34,7 @@ _MOST_INTERVALS = 1500  # rows; of more, those of all operations together are sh
 _MOST_OF_ALL = 3600
 
 
-@dataclass(frozen=True)
-class OpRow:
+class OpRow(Record):
     op: str
     version: str
     count: int
@@ -43,28 +42,24 @@ class OpRow:
     of_group: list[tuple[str, float]]  # other figures, with their heads
 
 
-@dataclass(frozen=True)
-class HistogramRow:
+class HistogramRow(Record):
     label: str
     counts: list[tuple[int, float]]  # of each side, and the length of its bar in per cent
 
 
-@dataclass(frozen=True)
-class Histogram:
+class Histogram(Record):
     title: str
     rows: list[HistogramRow]
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(Record):
     """A line of a packet timeline: one capture's event stands on its own side."""
 
     event: pictures.Moment
     client: bool
 
 
-@dataclass(frozen=True)
-class PartBar:
+class PartBar(Record):
     name: str
     words: str
     ms: float
@@ -72,8 +67,7 @@ class PartBar:
     width: float
 
 
-@dataclass(frozen=True)
-class Slow:
+class Slow(Record):
     op: SlowOp
     label: str
     printed: dict[str, str]  # client, server and network

@@ -22,7 +22,6 @@ SRT_MEANS = {
     "last byte of the call to the first byte of the reply",
     "tshark": "from the frame that completes the call to the frame that completes the reply, on either side, as "
     "Wireshark counts it",
-    "first": "from the first frame of the call to the first frame of the reply, on either side",
 }
 
 _SOME_UNSEEN = 0.01  # of the ops

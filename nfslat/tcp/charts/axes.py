@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+
+from nfslat.model.record import Record
 from nfslat.report.charts import legend
 from nfslat.report.charts.chart import Spec
 from nfslat.report.charts.style import COLOUR, CULPRIT, PLAIN, Lane, channel, heading, lane, lanes, log_axis, tips
@@ -22,8 +24,7 @@ _NS = r"(?<=\d{6})\d{3}(?=Z$)"
 _SI_FROM = 100_000
 
 
-@dataclass(frozen=True)
-class Clock:
+class Clock(Record):
     """The x axis of all graphs of a time."""
 
     graphs: Graphs
@@ -68,8 +69,7 @@ class Clock:
 FILTER = ("filter", "Wireshark filter")
 
 
-@dataclass
-class Board:
+class Board(Struct):
     """Lanes below each other."""
 
     clock: Clock

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from nfslat.answer.words import percent
+from nfslat.model.record import Record
 from nfslat.report.charts import legend
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.style import PLAIN, Lane, channel, heading, lane, lanes, rule, tips, words
@@ -20,8 +20,7 @@ _LEAST_LABEL = 0.01
 _APART = 0.22  # of the axis: labels that are nearer would lie over each other on narrow pages
 
 
-@dataclass(frozen=True)
-class _Line:
+class _Line(Record):
     """A size that a full packet has."""
 
     bytes: int

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.evidence.sqlnet_trace import SqlnetTrace
+from nfslat.model.record import Record
 from nfslat.model.tables import I64, Bool
 from nfslat.model.units import to_ms
 from nfslat.tcp.packets import SYN, Talk
@@ -39,16 +39,14 @@ _LOGON = (b"\x03\x76", b"\x03\x73")
 _FUNCTION_AT = HEADER + 2  # behind the data flags
 
 
-@dataclass(frozen=True)
-class Size:
+class Size(Record):
     """A length of data packets, header included."""
 
     bytes: int
     count: int
 
 
-@dataclass(frozen=True)
-class Sent:
+class Sent(Record):
     """TNS packets of one side: those that begin a TCP packet, the others cannot be seen. Bytes without repetitions."""
 
     packets: int
@@ -61,8 +59,7 @@ class Sent:
     unseen_bytes: int  # of the stream, the others; they sum to all of it
 
 
-@dataclass(frozen=True)
-class Turns:
+class Turns(Record):
     """Requests and answers by changes of direction; times sum exactly to the whole of it."""
 
     count: int
@@ -70,8 +67,7 @@ class Turns:
     between_ms: float  # the client had its answer and sent no request
 
 
-@dataclass(frozen=True)
-class Phases:
+class Phases(Record):
     """Connect time and query time: those that are known sum to the time from the SYN (without: from the accept packet,
     without that: from the first data) to the last data."""
 
@@ -81,8 +77,7 @@ class Phases:
     turns: Turns  # of the query time
 
 
-@dataclass(frozen=True)
-class Sqlnet:
+class Sqlnet(Record):
     """A SQL*Net connection."""
 
     client: str | None  # address:port; None: neither a handshake nor a connect packet tells
@@ -100,8 +95,7 @@ class Sqlnet:
     phases: Phases
 
 
-@dataclass(frozen=True)
-class Matched:
+class Matched(Record):
     """TNS packets by their lengths, one by one."""
 
     both: int
@@ -109,8 +103,7 @@ class Matched:
     only_packets: int
 
 
-@dataclass(frozen=True)
-class Compared:
+class Compared(Record):
     """A SQL*Net trace beside the packets."""
 
     side: str | None  # whose trace it is: "client", "server"; None: the lengths fit both alike

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
+from nfslat.model.record import Record
 from nfslat.model.tables import I64, Bool
 from nfslat.tcp.packets import Kind, Packets, Talk
 from nfslat.tcp.progress import never_seen
@@ -52,8 +52,7 @@ _ERROR = re.compile(rb"\(\s*(?:ERR|CODE)\s*=\s*(\d{1,5})(?!\d)", re.IGNORECASE)
 _TARGET = re.compile(rb"\(\s*(HOST|PORT)\s*=\s*([^()\s]{1,64})", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Connect:
+class Connect(Record):
     """What a client asked for. Sizes in bytes."""
 
     version: int
@@ -65,8 +64,7 @@ class Connect:
     program: str | None
 
 
-@dataclass(frozen=True)
-class Accept:
+class Accept(Record):
     """What a server agreed to. Sizes in bytes."""
 
     version: int
@@ -75,8 +73,7 @@ class Accept:
     tdu_bytes: int
 
 
-@dataclass(frozen=True)
-class Headers:
+class Headers(Record):
     """TNS headers of one direction, in stream order."""
 
     at: I64  # position

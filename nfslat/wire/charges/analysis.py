@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from nfslat.decompose import PART_NAMES, Parts
 from nfslat.model.blocks import each_block
 from nfslat.model.causes import CAUSES, FROM_OUTSIDE, Cause, code
 from nfslat.model.decoded import Decoded
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64, Ops
 from nfslat.wire.charges.claims import Charges, Claims, Pair, charged
 from nfslat.wire.charges.hosts import Pause, held_claims
@@ -38,8 +38,7 @@ class Sum(NamedTuple):
     ops: int  # that are charged with any of it
 
 
-@dataclass(frozen=True)
-class Charged:
+class Charged(Record, dict=True):
     """Of all matched ops. What `rare` holds and the distance together never exceed a part, and a negative one is
     charged with nothing; what is left is not explained. All exactly, in ns."""
 
