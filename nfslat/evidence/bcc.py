@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from nfslat.errors import InputError
 from nfslat.evidence.kinds import SLOWER, SLOWER_COLUMNS
@@ -28,13 +27,6 @@ _KEY = re.compile(r"(?:disk|flags) = '?([\w /-]{1,64}?)'?\s*$")
 _MS = {"nsecs": 1e-6, "usecs": 1e-3, "msecs": 1.0, "secs": 1e3}
 _TIMES_APART = 1.5  # times the slowest operation of the captures; a call so long is none of these
 _OPS = {"R": "READ", "W": "WRITE", "O": "OPEN", "G": "GETATTR", "S": "STATFS", "C": "COMMIT", "F": "fsync"}
-
-
-@dataclass(frozen=True)
-class SlowCalls:
-    """Calls of the NFS client by operation, ms; empty where another file system was traced."""
-
-    calls: Mapping[str, list[float]]
 
 
 def read(lines: Iterable[str], _: str) -> Evidence:
@@ -84,14 +76,14 @@ def read(lines: Iterable[str], _: str) -> Evidence:
         )
     if unreadable:
         notes.append(f"lines that could not be read: {unreadable}")
-    return Evidence((), tuple(notes), SlowCalls(calls if is_of_nfs else {}))
+    return Evidence((), tuple(notes), calls if is_of_nfs else {})
 
 
-def beside(slow: SlowCalls, slowest_ms: Mapping[str, float]) -> tuple[list[str], list[str]]:
-    """What the calls are beside the slowest operations of the captures, by operation; and why they are of no use."""
-    asked = {op: max(each) for op, each in slow.calls.items() if op in slowest_ms}
-    if slow.calls and not asked:
-        ops = ", ".join(slow.calls)
+def beside(slow: Mapping[str, list[float]], slowest_ms: Mapping[str, float]) -> tuple[list[str], list[str]]:
+    """Slow calls (ms, by operation) beside the slowest operations of the captures; and why they are of no use."""
+    asked = {op: max(each) for op, each in slow.items() if op in slowest_ms}
+    if slow and not asked:
+        ops = ", ".join(slow)
         return [], [f"its calls ({ops}) are of no operation of these captures: it is of another time, mount or host"]
     notes = []
     for op, most in sorted(asked.items(), key=lambda row: -row[1]):

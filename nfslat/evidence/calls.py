@@ -45,7 +45,7 @@ class OfCalls:
 def of_calls(name: str, calls: Sequence[Call], c: Analysis, *, source: str = "strace") -> OfCalls:
     """Means of each kind of call, and the application's time where the calls are those of the operations."""
     if not has_client(c):
-        why = f"{name}: calls of the client are joined with its own capture, and there is none: they are not used"
+        why = "calls of the client are joined with its own capture, and there is none: they are not used"
         return OfCalls((), [why])
     ops = c.client.ops
     # All of them, selected or not: a call whose op is not selected had its bytes from the server, too.
@@ -56,7 +56,7 @@ def of_calls(name: str, calls: Sequence[Call], c: Analysis, *, source: str = "st
     used = joined.cached | (parts[:, 0] >= 0)
     total = np.array([one.end_ns - one.begin_ns for one in calls], dtype=np.int64)
     if not joined.seen.any():
-        return OfCalls((), [f"{name}: none of its calls was made while the captures ran; it is left out"])
+        return OfCalls((), ["none of its calls was made while the captures ran; it is left out"])
     found = []
     kinds, names = (np.array([getattr(one, key) for one in calls]) for key in ("kind", "name"))
     for kind in dict.fromkeys(kinds.tolist()):
@@ -86,7 +86,7 @@ def of_calls(name: str, calls: Sequence[Call], c: Analysis, *, source: str = "st
         alone = (names == kind) & np.array([len(rows) == 1 for rows in joined.ops]) & (parts[:, 0] >= 0)
         if op in c.ops_of and np.count_nonzero(alone) >= _NEARLY_ALL * c.ops_of[op]:
             app_ms[op] = float(to_ms(total[alone].mean()))
-    return OfCalls(tuple(found), [_said(name, joined, used, total)], app_ms)
+    return OfCalls(tuple(found), [_said(joined, used, total)], app_ms)
 
 
 _OPS = {"pread": "READ", "pwrite": "WRITE"}
@@ -126,12 +126,11 @@ def has_client(c: Analysis) -> bool:
     return c.inferred is None or c.inferred.side != "client"
 
 
-def _said(name: str, joined: Joined, used: object, total: object) -> str:
+def _said(joined: Joined, used: Bool, took: I64) -> str:
     seen, calls = joined.seen, int(np.count_nonzero(joined.seen))
-    mine = seen & np.asarray(used)
-    took = np.asarray(total)
+    mine = seen & used
     text = (
-        f"{name}: {int(np.count_nonzero(mine)):,} of {calls:,} calls while the captures ran "
+        f"{int(np.count_nonzero(mine)):,} of {calls:,} calls while the captures ran "
         f"({np.count_nonzero(mine) / calls:.1%}) are joined with what they waited for, "
         f"{took[mine].sum() / max(took[seen].sum(), 1):.1%} of their time"
     )

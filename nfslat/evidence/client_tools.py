@@ -202,13 +202,6 @@ class Host:
     operations: Mapping[str, int] = field(default_factory=dict)  # by the host's name of it
 
 
-@dataclass(frozen=True)
-class Nfsstat:
-    """By role: "client" and "server"."""
-
-    hosts: Mapping[str, Host]
-
-
 def nfsstat(lines: Iterable[str], _: str) -> Evidence:
     """What a host counted, of several readings the last; raises ``InputError`` where there is no table."""
     rpc: dict[str, dict[str, int]] = {"client": {}, "server": {}}
@@ -242,7 +235,7 @@ def nfsstat(lines: Iterable[str], _: str) -> Evidence:
     kept = {role: host for role, host in hosts.items() if host.calls or host.operations}
     if not kept:
         raise InputError("no table of nfsstat can be read: give all that nfsstat -c or -s printed")
-    return Evidence(record=Nfsstat(kept))
+    return Evidence(record=kept)
 
 
 def _host(role: str, rpc: Mapping[str, int], operations: Mapping[str, int]) -> Host:
@@ -256,7 +249,9 @@ def _host(role: str, rpc: Mapping[str, int], operations: Mapping[str, int]) -> H
     return Host(rpc.get("calls"), again, rpc.get("badcalls", 0), sums)
 
 
-def beside(counted: Nfsstat, share_of: Mapping[str, float], resent: int | None) -> tuple[list[str], list[str]]:
+def beside(
+    counted: Mapping[str, Host], share_of: Mapping[str, float], resent: int | None
+) -> tuple[list[str], list[str]]:
     """What a host counts, beside the captures; and why that is of no use for them.
 
     `share_of` is the share of each operation among those of the captures, `resent` how many of their calls were sent
@@ -264,7 +259,7 @@ def beside(counted: Nfsstat, share_of: Mapping[str, float], resent: int | None) 
     """
     notes: list[str] = []
     unused: list[str] = []
-    for role, host in counted.hosts.items():
+    for role, host in counted.items():
         if host.calls:
             notes.append(_calls(role, host, host.calls, resent))
         total = sum(host.operations.values())

@@ -11,7 +11,7 @@ from nfslat.evidence.host_samples import Asked, Meanwhile, latencies, meanwhile,
 from nfslat.evidence.host_statistics import HostStatistics
 from nfslat.evidence.known import Known
 from nfslat.evidence.records import Database, DatabaseReport, Evidence, HostLoad, Interval, Latency, Snapshot
-from nfslat.evidence.sockets import Sockets, of_connections
+from nfslat.evidence.sockets import of_connections
 from nfslat.evidence.when import Fit
 from nfslat.model.protocol import NULL32
 from nfslat.model.tables import UNSTABLE_WRITE
@@ -45,12 +45,12 @@ def judge(dated: Sequence[Evidence], intervals: Sequence[tuple[str, Interval]], 
     loads: dict[str, HostLoad] = {}
     for host in (known.client_host, known.server_host):
         if host is not None and host.sockets:
-            said = of_connections(Sockets(host.sockets), c.client.ops.connections, _clients(c))
+            said = of_connections(host.sockets, c.client.ops.connections, _clients(c))
             notes += [f"{host.name}: {each}" for each in said[:_MOST_SOCKETS]]
     for side, between in intervals:
         notes += _of_interval(side, between, c, sources, loads)
     for one in dated:
-        if isinstance(one.record, Sockets):
+        if one.kind == "ss":
             said = of_connections(one.record, c.client.ops.connections, _clients(c))
             notes += [f"{one.name}: {each}" for each in said[:_MOST_SOCKETS]]
             unused += [] if said else [f"{one.name}: none of its connections is in the captures"]
@@ -73,7 +73,7 @@ def is_dated(evidence: Evidence) -> bool:
     """Is it judged by when and where it was measured?"""
     report = evidence.record
     has_time = isinstance(report, DatabaseReport) and (report.time is not None or bool(report.instances))
-    return evidence.span is not None or has_time or isinstance(report, (HostStatistics, Sockets))
+    return evidence.span is not None or has_time or evidence.kind in ("host statistics", "ss")
 
 
 def _captured_ns(c: Analysis, side: str) -> tuple[int, int] | None:

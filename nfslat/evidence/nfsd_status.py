@@ -52,13 +52,6 @@ class Dump:
     calls: tuple[Held, ...]
 
 
-@dataclass(frozen=True)
-class Status:
-    """What a file has."""
-
-    dumps: tuple[Dump, ...]
-
-
 def read(lines: Iterable[str], _: str) -> Evidence:
     """Who holds threads, in dumps in their order; raises ``InputError`` where nobody can be read.
 
@@ -100,7 +93,7 @@ def read(lines: Iterable[str], _: str) -> Evidence:
     kept = tuple(Dump(at, tuple(calls)) for at, calls in dumps if at is not None or calls)
     if not any(one.calls for one in kept):
         raise InputError("no call in a thread: give what nfsdctl status prints while there is load")
-    return Evidence((), _notes(kept, unreadable), Status(kept))
+    return Evidence((), _notes(kept, unreadable), kept)
 
 
 def _fields_of(line: re.Match[str]) -> dict[str, str]:
@@ -155,20 +148,20 @@ def _shares(counts: Counter[str]) -> str:
     return ", ".join(named) + (f", and {len(counts) - _FEW} more" if len(counts) > _FEW else "")
 
 
-def joined(name: str, found: Status, c: Analysis) -> list[str]:
+def joined(dumps: Sequence[Dump], c: Analysis) -> list[str]:
     """Which calls of the captures held threads, and for how long the longest had been there."""
     ops, rows = c.server.ops, dict[int, list[int]]()
     # The bytes of an XID may be turned; all of a file's or none of them.
-    turned = {call.xid: int.from_bytes(call.xid.to_bytes(4, "big"), "little") for d in found.dumps for call in d.calls}
+    turned = {call.xid: int.from_bytes(call.xid.to_bytes(4, "big"), "little") for dump in dumps for call in dump.calls}
     for row in np.flatnonzero(np.isin(ops.xid, np.array([*turned, *turned.values()], dtype=np.int64))).tolist():
         rows.setdefault(int(ops.xid[row]), []).append(row)
     plain = sum(xid in rows for xid in turned) >= sum(xid in rows for xid in turned.values())
     known = {xid: rows[key] for xid, other in turned.items() if (key := xid if plain else other) in rows}
     if not known:
-        return [f"{name}: none of its {len(turned):,} calls is in the captures: it is of another time or server"]
-    text = f"{name}: {len(known):,} of {len(turned):,} calls that held a thread are in the captures"
+        return [f"none of its {len(turned):,} calls is in the captures: it is of another time or server"]
+    text = f"{len(known):,} of {len(turned):,} calls that held a thread are in the captures"
     longest, of = 0.0, None
-    for dump in found.dumps:
+    for dump in dumps:
         if dump.at_s is None:
             continue
         for row in (row for call in dump.calls for row in known.get(call.xid, ())):

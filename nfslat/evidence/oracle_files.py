@@ -37,9 +37,7 @@ def of_waits(name: str, waits: Sequence[Wait], files: Mapping[int, str], c: Anal
     ops = c.client.ops
     calls = calls_of(waits, ops, ~ops.spread(is_reverse(ops)), files) if has_client(c) else []
     if not calls:
-        return OfCalls(
-            (), [f"{name}: none of its waits goes with operations of the captures: no wait is joined with them"]
-        )
+        return OfCalls((), ["none of its waits goes with operations of the captures: no wait is joined with them"])
     return of_calls(name, calls, c, source="10046 trace")
 
 

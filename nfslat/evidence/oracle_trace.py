@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,20 +55,6 @@ class Wait:
     blocks: int
     begin_us: int
     end_us: int
-
-
-@dataclass(frozen=True)
-class Trace10046:
-    """A 10046 trace."""
-
-    places: tuple[Wait, ...]  # waits of which it says file, block and time
-
-
-@dataclass(frozen=True)
-class DataFiles:
-    """Number of a data file -> its path."""
-
-    paths: Mapping[int, str]
 
 
 def trace(lines: Iterable[str], name: str) -> Evidence:
@@ -134,7 +120,7 @@ def trace(lines: Iterable[str], name: str) -> Evidence:
         )
         for event, kind in sorted(files, key=lambda file: not file[1].blocking)
     )
-    return Evidence(latencies, tuple(notes), Trace10046(() if centiseconds else tuple(places)))
+    return Evidence(latencies, tuple(notes), () if centiseconds else tuple(places))
 
 
 def _place(event: str, ela_us: int, line: str, begin: int) -> Wait | None:
@@ -154,4 +140,4 @@ def data_files(lines: Iterable[str], _: str) -> Evidence:
             paths.setdefault(int(row[1]), row[2].strip())
     if not paths:
         raise InputError("no number and path of a data file: give what select file#, name from v$datafile prints")
-    return Evidence(record=DataFiles(paths))
+    return Evidence(record=paths)

@@ -60,7 +60,7 @@ class Outside:
         if self.joined:
             from nfslat.evidence import by_operation  # noqa: PLC0415
 
-            known, of_no_use, said = by_operation.join(known, self.joined, c)
+            known, said, of_no_use = by_operation.join(known, self.joined, c)
             unused += of_no_use
             notes += said
         if known.client_host is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nfslat.evidence.when import Span
 
@@ -41,7 +41,7 @@ class Evidence:
 
     latencies: tuple[Latency, ...] = ()
     notes: tuple[str, ...] = ()  # one sentence each, for the reader of the report
-    record: object = None  # all that was read, in the form of its kind
+    record: Any = None  # what is joined with captures, or judged beside them, in the form of its kind
     kind: str = ""  # its name in `nfslat.evidence.kinds.KINDS`
     name: str = ""  # of the file, without its folders
     span: Span | None = None  # when it was measured

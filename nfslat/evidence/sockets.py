@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nfslat.errors import InputError
@@ -26,18 +25,11 @@ _TOLD = re.compile(r"(?<!\w)(?:rto|rtt|wscale|cwnd):\d")
 _LONGEST, _MOST = 4096, 10_000
 
 
-@dataclass(frozen=True)
-class Sockets:
-    """All of them."""
-
-    sockets: tuple[Socket, ...]
-
-
 def read(lines: Iterable[str], _: str) -> Evidence:
     """Connections, which are joined with those of the captures; raises ``InputError`` where none has figures."""
     if not (sockets := every(lines)):
         raise InputError("no TCP connection with its figures can be read: give what ss -tino prints")
-    return Evidence(record=Sockets(sockets))
+    return Evidence(record=sockets)
 
 
 def every(lines: Iterable[str]) -> tuple[Socket, ...]:
@@ -65,11 +57,11 @@ def _endpoint(word: str) -> tuple[str, int] | None:
     return (address, int(match[3])) if match and address else None
 
 
-def of_connections(sockets: Sockets, connections: Iterable[Connection], clients: set[str]) -> list[str]:
+def of_connections(sockets: Iterable[Socket], connections: Iterable[Connection], clients: set[str]) -> list[str]:
     """A sentence for each connection of the captures that ss shows; `clients` are the addresses of clients."""
     known = {one.key for one in connections if one.transport == "tcp"}
     said = []
-    for one in sockets.sockets:
+    for one in sockets:
         if ("tcp", *sorted([one.local, one.peer])) in known:
             side = "client" if one.local[0] in clients else "server"
             said.append(f"{_named(one.local)} to {_named(one.peer)}, as the {side} has it: {', '.join(_words(one))}")

@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from nfslat.errors import InputError
 from nfslat.evidence.kinds import FRAME, PERF_SCHED
@@ -62,14 +61,6 @@ _MOST_TASKS, _SHOWN_TASKS = 100_000, 3
 _TASKS_OF_INTEREST = ("nfsd", "kworker", "ora", "rpciod", "xprtiod", "fio")
 
 
-@dataclass(frozen=True)
-class Stacks:
-    """Samples, or microseconds, of all stacks, and by what the task did: each stack is in one group."""
-
-    total: float
-    groups: Mapping[str, float]  # groups that occur, the largest first; they sum to `total`
-
-
 def folded(lines: Iterable[str], _: str) -> Evidence:
     """The groups as shares, the largest first, and what to do about one that no NFS setting mends.
 
@@ -88,9 +79,9 @@ def folded(lines: Iterable[str], _: str) -> Evidence:
             "no stack with samples can be read: one line a stack, frames with ; between them, the count last; or what "
             "/proc/PID/stack shows"
         )
-    stacks = Stacks(total, dict(sorted(groups.items(), key=lambda item: (item[0] == _OTHER, -item[1]))))
-    notes = [f"{group}: {samples / total:.1%} of {total:,.0f}" for group, samples in stacks.groups.items()]
-    if (numa := stacks.groups.get(_NUMA, 0.0) / total) >= _MUCH:
+    stacks = dict(sorted(groups.items(), key=lambda item: (item[0] == _OTHER, -item[1])))
+    notes = [f"{group}: {samples / total:.1%} of {total:,.0f}" for group, samples in stacks.items()]
+    if (numa := stacks.get(_NUMA, 0.0) / total) >= _MUCH:
         notes.append(
             f"{numa:.0%} of the samples move pages between NUMA nodes, or wait for a page that is being "
             "moved: that looks like I/O, and is none. See whether kernel.numa_balancing is 1, and whether "

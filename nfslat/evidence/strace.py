@@ -50,13 +50,6 @@ class Call:
         return self.event or self.name
 
 
-@dataclass(frozen=True)
-class Strace:
-    """All calls of a log, in its order."""
-
-    calls: tuple[Call, ...]
-
-
 def read(lines: Iterable[str], _: str) -> Evidence:
     """Calls, which are joined with operations; raises ``InputError`` where none has file, offset and duration."""
     calls: list[Call] = []
@@ -101,7 +94,7 @@ def read(lines: Iterable[str], _: str) -> Evidence:
         (counts["others"], "{:,} calls of read and write have no offset, so they are not joined"),
         (counts["unreadable"], "calls that could not be read: {:,}"),
     )
-    return Evidence((), tuple(words.format(count) for count, words in notes if count), Strace(tuple(calls)))
+    return Evidence((), tuple(words.format(count) for count, words in notes if count), tuple(calls))
 
 
 def _returned_by(call: Call, stamp_ns: int) -> Call:

@@ -18,7 +18,7 @@ from nfslat.cli import main as cli
 from nfslat.errors import InputError
 from nfslat.evidence import strace
 from nfslat.evidence.calls import _named, join
-from nfslat.evidence.strace import Call, Strace
+from nfslat.evidence.strace import Call
 from nfslat.model.tables import Ops
 from nfslat.select import is_reverse
 
@@ -29,9 +29,8 @@ DATA = Path(__file__).parent / "data"
 
 
 def _calls(log: list[str]) -> tuple[Call, ...]:
-    found = strace.read(log, "x").record
-    assert isinstance(found, Strace)
-    return found.calls
+    calls: tuple[Call, ...] = strace.read(log, "x").record
+    return calls
 
 
 def test_a_log_without_durations_says_how_to_trace() -> None:

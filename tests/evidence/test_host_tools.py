@@ -54,7 +54,7 @@ def test_means_are_weighted_by_requests() -> None:
 
 def test_connections_of_ss_are_joined_by_their_addresses() -> None:
     """What is of no connection of the captures is not shown."""
-    found = sockets.Sockets(sockets.every((DATA / "app_ss.txt").read_text().splitlines(keepends=True)))
+    found = sockets.every((DATA / "app_ss.txt").read_text().splitlines(keepends=True))
     ours = Connection("tcp", "10.77.0.1", 2049, "10.77.0.2", 700)
     (said,) = sockets.of_connections(found, [ours], {"10.77.0.2"})
     assert said.startswith("10.77.0.2:700 to 10.77.0.1:2049, as the client has it: rtt 0.391 ms, at least 0.1 ms, ACKs")

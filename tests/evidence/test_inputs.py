@@ -58,7 +58,7 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
-    return float(f"{value:.9g}") if isinstance(value, float) else str(value) if not isinstance(value, int) else value
+    return float(f"{value:.12g}") if isinstance(value, float) else str(value) if not isinstance(value, int) else value
 
 
 def _is_empty(value: Any) -> bool:

@@ -89,9 +89,8 @@ def _trace(made: Made, waits: Sequence[tuple[str, int, int, int]], shift_us: int
 
 
 def _places(lines: Iterable[str]) -> tuple[oracle_trace.Wait, ...]:
-    found = oracle_trace.trace(lines, "x").record
-    assert isinstance(found, oracle_trace.Trace10046)
-    return found.places
+    places: tuple[oracle_trace.Wait, ...] = oracle_trace.trace(lines, "x").record
+    return places
 
 
 def _start_us(made: Made, ops: Ops) -> int:
@@ -187,7 +186,7 @@ def test_a_list_of_data_files(text: str, tmp_path: Path) -> None:
     (path := tmp_path / "files.txt").write_text(text)
     found = read_evidence(str(path))
     assert found.kind == "data files"
-    assert found.record == oracle_trace.DataFiles({4: "/u02/oradata/users01.dbf", 15: "+DATA/x.dbf"})
+    assert found.record == {4: "/u02/oradata/users01.dbf", 15: "+DATA/x.dbf"}
 
 
 def test_a_name_goes_before_what_fits(tmp_path: Path) -> None:

@@ -149,7 +149,6 @@ def test_nfsstat_is_put_beside_the_captures() -> None:
         "1         0%     210000    0%     150000    0%     13100000 42%     7300000  23%     \n"
     )
     found = client_tools.nfsstat(client.splitlines(), "x").record
-    assert isinstance(found, client_tools.Nfsstat)
     said, unused = client_tools.beside(found, {"READ": 1.0}, 0)
     assert said[0] == (
         "the client counts 30,557,550 calls since its counters began, 27,686 of them sent again (0.09%); "
@@ -166,7 +165,6 @@ def test_nfsstat_is_put_beside_the_captures() -> None:
 def test_calls_far_slower_than_the_captures_are_told_from_those_that_may_be_in_them() -> None:
     """The slowest operation on the wire beside the slowest call."""
     traced = bcc.read(_SLOWER.format(fs="nfs").splitlines(keepends=True), "x").record
-    assert isinstance(traced, bcc.SlowCalls)
     said, unused = bcc.beside(traced, {"COMMIT": 12.0, "WRITE": 45.0})
     assert "the slowest COMMIT in the captures takes 12 ms: a call of 27,449 ms was made at another time" in said[0]
     assert said[1].endswith("takes 45 ms, so that calls of 46.6 ms may be these")
