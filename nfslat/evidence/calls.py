@@ -228,22 +228,17 @@ def join(calls: Sequence[Call], ops: Ops, kept: Bool, names: Mapping[int, str]) 
     seen = np.array([first <= one.begin_ns and one.end_ns <= last for one in calls], dtype=np.bool_)
     # A call that began before the captures may have waited for an op in them, too.
     found = [
-        _candidates(one, files.get(one.path), of, ops) if one.end_ns >= first and one.begin_ns <= last else _Fit()
+        _candidates(one, files.get(one.path), of, ops) if one.end_ns >= first and one.begin_ns <= last else ((), False)
         for one in calls
     ]
-    claims = Counter(row for one in found for row in one.rows)
-    doubtful = np.array([one.twice or any(claims[row] > 1 for row in one.rows) for one in found], dtype=np.bool_) & seen
-    joined = tuple(one.rows if told else () for one, told in zip(found, (seen & ~doubtful).tolist(), strict=True))
+    claims = Counter(row for rows, _ in found for row in rows)
+    doubtful = np.array([twice or any(claims[row] > 1 for row in rows) for rows, twice in found], dtype=np.bool_) & seen
+    joined = tuple(rows if sure else () for (rows, _), sure in zip(found, (seen & ~doubtful).tolist(), strict=True))
     cached = _cached(calls, joined, seen & ~doubtful, files, ops)
     return Joined(joined, cached, seen, int(np.count_nonzero(doubtful)), files)
 
 
-@dataclass(frozen=True)
-class _Fit:
-    """What a call may have waited for."""
-
-    rows: tuple[int, ...] = ()
-    twice: bool = False  # two of them have the same bytes
+_Fit = tuple[tuple[int, ...], bool]  # ops that a call may have waited for; whether two of them have the same bytes
 
 
 def _by_kind(ops: Ops, kept: Bool) -> dict[str, I64]:
@@ -257,10 +252,10 @@ def _by_kind(ops: Ops, kept: Bool) -> dict[str, I64]:
 
 def _candidates(call: Call, handle: int | None, of: Mapping[tuple[int, str], _File], ops: Ops) -> _Fit:
     if handle is None:
-        return _Fit()
+        return (), False
     if call.name in SYNCS:
         rows = [row for kind in ("WRITE", "COMMIT") if (file := of.get((handle, kind))) for row in file.ended_in(call)]
-        return _Fit(tuple(map(int, rows)))
+        return tuple(map(int, rows)), False
     file = of.get((handle, "READ" if call.name == "pread" else "WRITE"))
     found = file.within(call, begun_in_it=call.name == "pwrite") if file is not None else np.zeros(0, dtype=np.int64)
     rows = sorted(found.tolist(), key=lambda row: (int(ops.offset[row]), row))
@@ -270,7 +265,7 @@ def _candidates(call: Call, handle: int | None, of: Mapping[tuple[int, str], _Fi
         # With O_SYNC a call waits for its COMMIT, too.
         sent = min(int(ops.t0[row]) for row in rows)
         rows += [row for row in commits.ended_in(call, begun_in_it=True).tolist() if ops.t0[row] >= sent]
-    return _Fit(tuple(rows), twice)
+    return tuple(rows), twice
 
 
 def _cached(

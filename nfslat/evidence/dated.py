@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -25,19 +25,11 @@ _INSTANCES = "is of several instances, and no snapshot of the client says which 
 _CUT = 12  # characters of the narrowest column with names of hosts
 
 
-@dataclass(frozen=True)
-class Judged:
-    """What is of the captures' time and host, or may be."""
-
-    latencies: Sequence[Sequence[Latency]]  # of each file that has some
-    database: Database | None
-    loads: Mapping[str, HostLoad]  # by side
-    unused: Sequence[str]  # why the others are left out
-    notes: Sequence[str]
-
-
-def judge(dated: Sequence[Evidence], intervals: Sequence[tuple[str, Interval]], c: Analysis, known: Known) -> Judged:
-    """Leave out what was measured at another time than the captures, or on another host than it ought to be."""
+def judge(
+    dated: Sequence[Evidence], intervals: Sequence[tuple[str, Interval]], c: Analysis, known: Known
+) -> tuple[Known, list[Sequence[Latency]], list[str], list[str]]:
+    """What is known with what is of the captures' time and host, or may be; the latencies of each file; why others are
+    left out, as measured at another time than the captures, or on another host than it ought to be; and notes."""
     kept: list[tuple[Evidence, Fit]] = []
     unused: list[str] = []
     notes: list[str] = []
@@ -66,7 +58,8 @@ def judge(dated: Sequence[Evidence], intervals: Sequence[tuple[str, Interval]], 
                 kept.append((here, fit))
     notes += [f"{one.name}: {note}" for one, _ in kept for note in one.notes]
     sources = [*(one.latencies for one, _ in kept if one.latencies), *sources]
-    return Judged(sources, _database(kept), loads, unused, notes)
+    known = replace(known, database=_database(kept), loads={**known.loads, **loads})
+    return known, sources, unused, notes
 
 
 def is_dated(evidence: Evidence) -> bool:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from nfslat.errors import InputError
 from nfslat.evidence.kinds import HEADING_UNIT, UNIT_WORDS
-from nfslat.evidence.records import Evidence, Latency
+from nfslat.evidence.records import Evidence, Latency, together
 
 _MS = {"n": 1e-6, "u": 1e-3, "µ": 1e-3, "μ": 1e-3, "m": 1.0, "s": 1e3}
 _HEADING_UNIT = re.compile(HEADING_UNIT)
@@ -73,20 +73,11 @@ def read(lines: Iterable[str], name: str) -> Evidence:
     latencies = []
     for storage, op in dict.fromkeys((figure.storage, figure.op) for figure in figures):
         own = [figure for figure in figures if (figure.storage, figure.op) == (storage, op)]
-        counts = [figure.count for figure in own if figure.count is not None]
-        total = sum(counts) if len(counts) == len(own) else None
-        weights = counts if total else [1] * len(own)
-        mean_ms = sum(figure.mean_ms * weight for figure, weight in zip(own, weights, strict=True)) / sum(weights)
-        latencies.append(
-            Latency(
-                layer="storage" if storage else "server thread",
-                op=op,
-                mean_ms=mean_ms,
-                count=total,
-                source=f"DTrace {name}" if len(own) == 1 else f"DTrace {name}, {len(own)} figures",
-                p99_ms=own[0].p99_ms if len(own) == 1 else None,
-            )
-        )
+        mean_ms, count = together([(figure.mean_ms, figure.count) for figure in own])
+        source, p99_ms = f"DTrace {name}, {len(own)} figures", None
+        if len(own) == 1:
+            source, p99_ms = f"DTrace {name}", own[0].p99_ms
+        latencies.append(Latency("storage" if storage else "server thread", op, mean_ms, count, source, p99_ms))
     return Evidence(tuple(latencies), tuple(notes))
 
 

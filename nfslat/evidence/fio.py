@@ -15,7 +15,7 @@ from typing import Any
 
 from nfslat.errors import InputError
 from nfslat.evidence.kinds import FIO_LAT
-from nfslat.evidence.records import Evidence, Latency
+from nfslat.evidence.records import Evidence, Latency, together
 
 _MS = {"nsec": 1e-6, "usec": 1e-3, "msec": 1.0, "sec": 1e3}
 _KIND = re.compile(r"\s{1,8}(read|write|trim)\s{0,4}: (?:IOPS=|io=)")
@@ -47,11 +47,8 @@ def read(lines: Iterable[str], name: str) -> Evidence:
     for op in ("READ", "WRITE"):
         jobs = [job for job in every if job.op == op]
         most = max(most, len(jobs))
-        counts = [job.count for job in jobs if job.count is not None]
-        total = sum(counts) if len(counts) == len(jobs) else None
-        weights = counts if total else [1] * len(jobs)
         if jobs:
-            mean_ms = sum(job.mean_ms * weight for job, weight in zip(jobs, weights, strict=True)) / sum(weights)
+            mean_ms, total = together([(job.mean_ms, job.count) for job in jobs])
             p99_ms = jobs[0].p99_ms if len(jobs) == 1 else None
             max_ms = max((job.max_ms for job in jobs if job.max_ms is not None), default=None)
             latencies.append(Latency("application", op, mean_ms, total, f"fio {name}", p99_ms, max_ms))

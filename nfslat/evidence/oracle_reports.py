@@ -86,7 +86,7 @@ def waits(lines: Iterable[str], name: str) -> Evidence:
     text = _Text()
     events: dict[str, _Event] = {}
     buckets: dict[str, dict[float, int]] = {}
-    for row in rows_of(lines, text.line, _delimited):
+    for row in rows_of(lines, text.line, delimited="wait_count"):
         text.row(row)
         cell = row.named
         event = " ".join((cell.get("event") or cell.get("event_name") or "").split())[:64]
@@ -135,36 +135,6 @@ def _note(event: str, known: _Event, kind: FileEvent) -> str:
         low, high = known.mean_between_ms
         return f"{event}: a histogram tells the mean only to be between {low:.3g} and {high:.3g} ms"
     return ""
-
-
-def _delimited(lines: Iterable[str]) -> Iterable[str]:
-    """Rows with commas, bars or tabs between the columns, as rows of a ruled table; other lines as they are."""
-    order: list[int] | None = None
-    between = ""
-    for line in lines:
-        upper = line.upper()
-        if "WAIT_COUNT" in upper and "EVENT" in upper:
-            between = next((mark for mark in "|;,\t" if mark in line), "")
-            heads = _parts(upper, between)
-            time = next((head for head in heads if head in ("WAIT_TIME_MILLI", "WAIT_TIME_MICRO")), None)
-            event = next((head for head in heads if head in ("EVENT", "EVENT_NAME")), None)
-            order = None
-            if event and time and between:
-                order = [heads.index(event), heads.index(time), heads.index("WAIT_COUNT")]
-                yield f"{'EVENT':<64} {time:>16} {'WAIT_COUNT':>20}"
-                yield f"{'-' * 64} {'-' * 16} {'-' * 20}"
-                continue
-        if order:
-            cells = _parts(line, between)
-            if len(cells) > max(order):
-                event, bound, count = (cells[at] for at in order)
-                yield f"{event[:64]:<64} {bound[:16]:>16} {count[:20]:>20}"
-            continue
-        yield line
-
-
-def _parts(line: str, between: str) -> list[str]:
-    return [part.strip().strip('"').strip() for part in line[:_LONGEST].split(between or None)]
 
 
 def _add_event(events: dict[str, _Event], name: str, cell: Mapping[str, str]) -> None:

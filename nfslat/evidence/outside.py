@@ -72,11 +72,10 @@ class Outside:
         if self.dated or self.intervals or states:
             from nfslat.evidence import dated  # noqa: PLC0415
 
-            found = dated.judge(self.dated, self.intervals, c, known)
-            known = dataclasses.replace(known, database=found.database, loads={**known.loads, **found.loads})
-            sources = [*found.latencies, *sources]
-            unused += found.unused
-            notes += found.notes
+            known, of_time, of_no_use, remarks = dated.judge(self.dated, self.intervals, c, known)
+            sources = [*of_time, *sources]
+            unused += of_no_use
+            notes += remarks
         foreign = [one for one in sources if _is_foreign(one, c)]
         known = _with_latencies(known, [one for one in sources if one not in foreign], c)
         unused += _not_used(sources, foreign, known, c)
@@ -186,8 +185,6 @@ def _with_hosts(outside: Outside, server_host: _Host, client_host: _Host) -> Out
 def _host(option: str, paths: Sequence[str]) -> _Host:
     if len(paths) > 2:
         raise UsageError(f"{option}: give one snapshot, or two of one host: before and after")
-    if not paths:
-        return None, None
     from nfslat.evidence import snapshot  # noqa: PLC0415
 
     return _between([snapshot.read(path) for path in paths])
@@ -205,7 +202,7 @@ def _bundled(bundle: Bundle | None, notes: list[str]) -> _Host:
         except InputError as problem:
             notes.append(str(problem))
     try:
-        return _between(taken) if taken else (None, None)
+        return _between(taken)
     except InputError as problem:
         notes.append(str(problem))
         return taken[-1], None
@@ -214,7 +211,7 @@ def _bundled(bundle: Bundle | None, notes: list[str]) -> _Host:
 def _between(taken: Sequence[Snapshot]) -> _Host:
     from nfslat.evidence import interval  # noqa: PLC0415
 
-    return taken[-1], interval.difference(*taken) if len(taken) == 2 else None
+    return taken[-1] if taken else None, interval.difference(*taken) if len(taken) == 2 else None
 
 
 def _with_latencies(known: Known, sources: Sequence[Sequence[Latency]], c: Analysis) -> Known:

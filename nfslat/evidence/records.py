@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -33,6 +33,14 @@ class Latency:
     wire_ms: float | None = None
     blocks: float | None = None  # of a database, for each wait; None: not told
     ops: float | None = None  # of a wait of several ops in a row, of which this is the time of each
+
+
+def together(figures: Sequence[tuple[float, int | None]]) -> tuple[float, int | None]:
+    """The mean of several means (ms, requests), and all requests; where not all tell these, each counts as much."""
+    counts = [count for _, count in figures if count is not None]
+    total = sum(counts) if len(counts) == len(figures) else None
+    weights = counts if total else [1] * len(figures)
+    return sum(mean * weight for (mean, _), weight in zip(figures, weights, strict=True)) / sum(weights), total
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import fields, replace
 from functools import reduce
 from itertools import chain
@@ -77,7 +77,8 @@ def _snapshot(path: str, text: str) -> Snapshot:
     warnings: list[str] = []
     unreadable: dict[str, list[str]] = {}
     read_titles: set[str] = set()
-    sections = _sections(text)
+    pieces = (part.partition("\n") for part in f"\n{text}".split(f"\n{_SECTION}")[1:])
+    sections = [(title.strip(), body) for title, _, body in pieces if title.strip() != "end"]
     if not text.rstrip().endswith(f"{_SECTION}end"):
         warnings.append(f"{path} is cut short: what follows '{sections[-1][0] if sections else _FIRST}' is missing")
         if sections and not text.endswith("\n"):
@@ -85,39 +86,25 @@ def _snapshot(path: str, text: str) -> Snapshot:
             # Half a number looks like a whole number.
             sections[-1] = title, body.rpartition("\n")[0]
     for title, body in sections:
-        for place, reason in _refused(title, body):
-            unreadable.setdefault(reason, []).append(place)
-        readable = "\n".join(line for line in body.split("\n") if not _UNREADABLE.search(line))
-        numbered = ((match[1], match[2]) for line in readable.split("\n") if (match := _NUMBERED.fullmatch(line)))
-        if not readable.strip() or title in read_titles:
+        readable = []
+        for line in body.split("\n"):
+            # As scripts/snapshot.sh says it in place of a section or of a value.
+            if refused := _UNREADABLE.search(line):
+                unreadable.setdefault(refused[1], []).append(line[: refused.start()].rstrip(": ") or title)
+            else:
+                readable.append(line)
+        if not any(line.strip() for line in readable) or title in read_titles:
             continue
         read_titles.add(title)
+        numbered = ((match[1], match[2]) for line in readable if (match := _NUMBERED.fullmatch(line)))
         try:
-            if part := _part(title, title, readable, numbered):
+            if part := _part(title, title, "\n".join(readable), numbered):
                 parts.append(part)
         except InputError as error:
             warnings.append(f"left out: {error}")
-    for reason, places in unreadable.items():
-        warnings.append(f"not readable, {reason}: {', '.join(places)}")
+    warnings += [f"not readable, {reason}: {', '.join(places)}" for reason, places in unreadable.items()]
     merged = reduce(_merged, parts)
     return _with_threads(replace(merged, warnings=(*merged.warnings, *warnings)))
-
-
-def _sections(text: str) -> list[tuple[str, str]]:
-    """(title, text) of each section."""
-    found = []
-    for part in f"\n{text}".split(f"\n{_SECTION}")[1:]:
-        title, _, body = part.partition("\n")
-        if title.strip() != "end":
-            found.append((title.strip(), body))
-    return found
-
-
-def _refused(title: str, body: str) -> Iterator[tuple[str, str]]:
-    """(what could not be read, why), as scripts/snapshot.sh says it in place of a section or of a value."""
-    for line in body.split("\n"):
-        if match := _UNREADABLE.search(line):
-            yield line[: match.start()].rstrip(": ") or title, match[1]
 
 
 def _part(name: str, title: str, text: str, lines: Iterable[Line]) -> Snapshot | None:

@@ -55,9 +55,12 @@ def is_html(line: str) -> bool:
 def rows_of(
     lines: Iterable[str],
     look: Callable[[str], None] = lambda _: None,
-    prepare: Callable[[Iterable[str]], Iterable[str]] = iter,
+    delimited: str = "",
 ) -> Iterator[Row]:
-    """Rows of a report; `look` sees each line before the rows behind it are read, `prepare` makes ruled tables."""
+    """Rows of a report; `look` sees each line before the rows behind it are read.
+
+    A heading with the column `delimited` may have commas, bars, semicolons or tabs between its columns, and rows so.
+    """
     head: list[str] = []
     rest = iter(lines)
     for line in rest:
@@ -77,15 +80,25 @@ def rows_of(
             look(line)
             yield line
 
-    yield from ruled(prepare(looked_at()))
+    yield from ruled(looked_at(), delimited)
 
 
-def ruled(lines: Iterable[str]) -> Iterator[Row]:
+def ruled(lines: Iterable[str], delimited: str = "") -> Iterator[Row]:
     """All rows of all tables of a text. A line that is not in the columns ends its table unless it is empty."""
     above: list[str] = []
+    between = ""
     spans: list[tuple[int, int]] = []
     columns: tuple[str, ...] = ()
     for whole in lines:
+        if delimited and delimited in whole.lower():
+            between = next((mark for mark in "|;,\t" if mark in whole), "")
+            names = _parts(whole.lower(), between)
+            between = between if delimited in names else ""
+            spans, columns = ([], names) if between else (spans, columns)
+        elif between and len(parts := _parts(whole, between)) >= len(columns):
+            yield Row(columns, parts[: len(columns)])
+        if between:
+            continue
         line = whole[:_LONGEST].rstrip().expandtabs()
         if _RULE.match(line):
             spans = [match.span() for match in _WORD.finditer(line)]
@@ -98,6 +111,10 @@ def ruled(lines: Iterable[str]) -> Iterator[Row]:
         elif line and not set(line) <= set("-~=_ "):
             spans = []
         above = [*above[-_HEADING_LINES:], line]
+
+
+def _parts(line: str, between: str) -> tuple[str, ...]:
+    return tuple(part.strip().strip('"').strip() for part in line[:_LONGEST].split(between or None))
 
 
 def _heading(above: list[str]) -> list[str]:
