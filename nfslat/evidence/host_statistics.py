@@ -30,8 +30,10 @@ _CLOCK = re.compile(r"\d\d:\d\d:\d\d$")
 _MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 _NAMES = {"iostat": "Device", "mpstat": "CPU", "pidstat": "Command"}
 _MOST_JSON = 1 << 28  # characters
-_JSON_STAMP = re.compile(r'"timestamp"\s*:\s*"([^"\\]{1,40})"')
-_JSON_FACT = re.compile(r'"(nodename|sysname|release|date|number-of-cpus)"\s*:\s*"?([^"\\,}\n]{1,255})')
+_JSON_PART = re.compile(
+    r'"(nodename|sysname|release|date|number-of-cpus)"\s{0,9}:\s{0,9}"?([^"\\,}\n]{1,255})'
+    r'|"timestamp"\s{0,9}:\s{0,9}"([^"\\]{1,40})"|(\{\s{0,99}"disk_device"[^{}]{1,2000}\})'
+)
 
 
 @dataclass(frozen=True)
@@ -251,7 +253,8 @@ def _instant(text: str) -> datetime | None:
 def _without_json(lines: Iterable[str]) -> Iterator[str]:
     """The lines that iostat prints without JSON; raises ``InputError`` where it is too long.
 
-    An output that was cut off (a signal ended iostat) is read as far as it goes. Tested with sysstat 12.6.
+    What is read are its facts, stamps and rows wherever they stand, so that an output that was cut off (a signal ended
+    iostat), or another behind it, is read, too. Tested with sysstat 12.6.
     """
     kept: list[str] = []
     size = 0
@@ -261,35 +264,39 @@ def _without_json(lines: Iterable[str]) -> Iterator[str]:
         if size > _MOST_JSON:
             raise InputError(f"JSON of over {_MOST_JSON >> 20} MB: give shorter recordings")
     text = "".join(kept)
-    reports: list[tuple[str, list[dict[str, Any]]]] = []
-    rows: list[dict[str, Any]] = []  # of the report that is open
+    facts = {part[1]: part[2] for part in reversed(list(_JSON_PART.finditer(text))) if part[1]}
+    first = next((part for part in _JSON_PART.finditer(text) if not part[1]), None)
+    is_sorted = first is not None and first[3] is None  # keys by name: a stamp stands behind its rows
+    rows: list[dict[str, Any]] = []
+    for part in _JSON_PART.finditer(text):
+        fact, value, stamp, row = part.groups()
+        if fact:
+            facts[fact] = value
+            if fact == "date":
+                system, release, node = (_word(facts.get(key, "-")) for key in ("sysname", "release", "nodename"))
+                yield f"{system} {release} ({node}) \t{_word(value)} \t_ \t({facts.get('number-of-cpus', '')} CPU)"
+        elif stamp is not None:
+            yield from () if is_sorted else _table(rows)
+            yield " ".join(stamp.split())
+            yield from _table(rows) if is_sorted else ()
+            rows = []
+        else:
+            try:
+                rows.append(json.loads(row))
+            except (ValueError, RecursionError):
+                continue
+    yield from _table(rows)
 
-    def see(part: dict[str, Any]) -> None:
-        if "disk_device" in part:
-            rows.append(part)
-        elif "disk" in part:
-            reports.append((str(part.get("timestamp", "")), rows.copy()))
-            rows.clear()
 
-    try:
-        json.loads(text, object_hook=see)
-    except json.JSONDecodeError as error:
-        stamps = _JSON_STAMP.findall(text, 0, error.pos)
-        reports.append((stamps[-1] if stamps else "", rows))
-    except (ValueError, RecursionError):
-        pass
-    facts = dict(reversed(_JSON_FACT.findall(text)))
-    system, release, node, day = (_word(facts.get(key, "-")) for key in ("sysname", "release", "nodename", "date"))
-    yield f"{system} {release} ({node}) \t{day} \t_ \t({facts.get('number-of-cpus', '')} CPU)"
-    for stamp, disks in reports:
-        yield " ".join(stamp[:255].split())
-        before: list[str] = []
-        for disk in disks:
-            cells = {_word(key): _word(value) for key, value in disk.items() if key != "disk_device"}
-            if list(cells) != before:
-                before = list(cells)
-                yield f"Device {' '.join(before)}"
-            yield " ".join([_word(disk["disk_device"]), *cells.values()])
+def _table(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """A heading stands above each row that has other columns than the one before."""
+    before: list[str] = []
+    for row in rows:
+        cells = {_word(key): _word(value) for key, value in row.items() if key != "disk_device"}
+        if list(cells) != before:
+            before = list(cells)
+            yield f"Device {' '.join(before)}"
+        yield " ".join([_word(row["disk_device"]), *cells.values()])
 
 
 def _word(value: Any) -> str:
