@@ -155,7 +155,9 @@ class Report:
         command = "nfslat ... --anonymize" if options.anonymize else options.command
         tool = model.Tool(__version__, engine, command, options.srt)
         if isinstance(found, Side):
-            report = pipeline.report_one_side(found, tool, options.filters, self._why_alone)
+            from nfslat.figures.one_side import report_one_side
+
+            report = report_one_side(found, tool, options.filters, self._why_alone)
         else:
             known, notes = self._known
             report = pipeline.report(
@@ -170,8 +172,12 @@ class Report:
                 brief=brief,
             )
         if options.by or options.interval_s is not None:
-            paths = self._real_paths if "file" in options.by else None
-            pivots, intervals = pipeline.tables(self._analysis, options.by, options.interval_s, paths)
+            from nfslat.figures.intervals import intervals_of
+            from nfslat.figures.pivots import pivot_of
+
+            c, width_s = self._analysis, options.interval_s
+            pivots = [pivot_of(c, by, self._real_paths if by == "file" else None) for by in options.by]
+            intervals = None if width_s is None else intervals_of(c, width_s)
             report = dataclasses.replace(report, pivots=pivots, intervals=intervals)
         return report if self._pseudonyms is None else self._pseudonyms.report(report)
 
@@ -183,15 +189,15 @@ class Report:
     @cached_property
     def figures(self) -> model.Report:
         """All figures, as the JSON has them (``nfslat.report/2``)."""
-        from nfslat import pipeline
+        from nfslat.figures.pictures.all import pictures_of
+        from nfslat.figures.pictures.alone import alone_of
 
         inflight, slowest = self.summary.inflight, self._options.slowest
         if inflight is None:
             return self.summary
         if isinstance(plain := self._plain, Side):
-            alone = pipeline.pictures_of_one(plain, inflight, self._options.srt)
-            return dataclasses.replace(self.summary, alone=alone)
-        pictures = pipeline.pictures(self._analysis, inflight, slowest=slowest, paths=self._paths_of)
+            return dataclasses.replace(self.summary, alone=alone_of(plain, inflight, self._options.srt))
+        pictures = pictures_of(self._analysis, inflight, slowest=slowest, paths=self._paths_of)
         if pictures is not None and self._pseudonyms is not None:
             pictures = dataclasses.replace(pictures, slowest=self._pseudonyms.texts(pictures.slowest))
         return dataclasses.replace(self.summary, pictures=pictures)

@@ -117,18 +117,17 @@ class Order(Enum):
 
 @dataclass(frozen=True)
 class Correlation:
-    """Two sides, matched. `matched` and `parts` hold only selected ops that the client called (no callbacks), and that
-    were not under way when a clock was set: `untimed` counts those."""
+    """Two sides, matched. `matched` holds only selected ops that the client called (no callbacks), and that were not
+    under way when a clock was set: `untimed` counts those."""
 
     server: Side
     client: Side
     matching: Matching
     matched: Matched
     clock: Clock
-    parts: Parts
     srt: str
-    order: Order
-    untimed: int
+    order: Order = Order.AS_GIVEN
+    untimed: int = 0
     inferred: Inferred | None = field(default=None, kw_only=True)  # one of the sides was not captured
     # Of each side whose time stamps tell: what its capture says of them.
     own: Mapping[str, OwnStamps] = field(default_factory=dict, kw_only=True)
@@ -141,6 +140,11 @@ class Correlation:
     size_limits: tuple[SizeLimit, ...] = field(default=(), kw_only=True)
     # Where the server's side holds the ops of one of its clients: the server, which works for others, too.
     share: ServerShare | None = field(default=None, kw_only=True)
+
+    @cached_property
+    def parts(self) -> Parts:
+        """The five parts of each of `matched`, made when they are asked for."""
+        return Parts(self.server.ops, self.client.ops, self.matched, self.clock)
 
     @property
     def measured(self) -> dict[str, Side]:
@@ -173,7 +177,7 @@ class Correlation:
         return (self.server if side == "server" else self.client).forward
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Analysis(Correlation):
     """Two sides, matched, with their response times, and what TCP and the hosts did to their ops."""
 
@@ -189,7 +193,7 @@ class Analysis(Correlation):
     server_srt_ns: I64  # the same; on the client's clock where the two run at different rates
     kind: I16  # of each matched op: row of the ``kinds`` of the client's ops
     ops_of: Mapping[str, int]  # matched ops of each operation, by its name
-    coarse_ns: int = field(default=0, kw_only=True)  # the tick of stamps that bear no more than means; 0: they bear all
+    coarse_ns: int = 0  # the tick of stamps that bear no more than means; 0: they bear all
 
     @cached_property
     def whole_server(self) -> SharedServer:

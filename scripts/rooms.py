@@ -13,8 +13,8 @@ PACKAGE = Path(__file__).resolve().parents[1] / "nfslat"
 # From the top: what stands in a line may import what stands above it, and its own room.
 ROOMS = """
     errors confined model kernels clock match select host_pairs decompose decode peer wire inflight outcomes results
-    answer tally names evidence findings figures pipeline flow report export packets tcp api diff series fleet field
-    live sizes cli
+    compare answer tally analyse names evidence findings figures pipeline flow report export packets tcp api diff
+    series fleet field live sizes cli
 """.split()
 MODULES = {
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): path

@@ -21,8 +21,8 @@ from nfslat.export.csv import write_csv
 from nfslat.export.op_table import OpTable, op_table
 from nfslat.figures.op_columns import COLUMNS, TEXT
 from nfslat.model.tables import I32
-from nfslat.pipeline import analyse, correlate, decompose
-from nfslat.results import Analysis
+from nfslat.pipeline import analyse, correlate
+from nfslat.results import Analysis, Correlation
 from nfslat.select import Filters
 
 ROOT = Path(__file__).parents[1]
@@ -149,7 +149,7 @@ def test_session_and_slot_are_those_of_sequence() -> None:
 def test_an_empty_table_is_a_header() -> None:
     """No matched op: CSV has its first line, columns have no rows."""
     c = sample("session-slots")
-    none = decompose(c.server, c.client, c.matching, c.matched.take(slice(0)), c.clock, srt=c.srt)
+    none = Correlation(c.server, c.client, c.matching, c.matched.take(slice(0)), c.clock, c.srt)
     table = op_table(analyse(none))
     assert rows_of_csv(table) == []
     assert len(table) == len(table["xid"]) == len(table["op"]) == 0

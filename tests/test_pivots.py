@@ -34,10 +34,10 @@ from nfslat.match.match import match
 from nfslat.model.details import Callers, Details, Slots, no_details
 from nfslat.model.protocol import NULL, NULL32
 from nfslat.model.tables import I32, Connection, Kind
-from nfslat.pipeline import analyse, decompose
+from nfslat.pipeline import analyse
 from nfslat.report.sections.all import blocks
 from nfslat.report.text_writer import write
-from nfslat.results import Analysis, Side
+from nfslat.results import Analysis, Correlation, Side
 from nfslat.tally.stats import summary_of
 
 ALWAYS = (-(1 << 62), 1 << 62)
@@ -99,7 +99,7 @@ def _pair(*seen: Seen, slots: Slots | None = None, kinds: Sequence[Kind] = ()) -
     matching = match(server.ops, client.ops, ALWAYS, ALWAYS)
     matched = matching.matched
     clock = find_clock(server.ops, client.ops, matched)
-    return analyse(decompose(server, client, matching, matched, clock, srt="nfslat"))
+    return analyse(Correlation(server, client, matching, matched, clock, "nfslat"))
 
 
 def _all(pivot: Pivot) -> list[PivotRow]:

@@ -17,8 +17,8 @@ from nfslat.errors import UsageError
 from nfslat.evidence.known import Known, parse_known
 from nfslat.figures.stack import stack
 from nfslat.match.match import match
-from nfslat.pipeline import analyse, decompose
-from nfslat.results import Analysis, Side
+from nfslat.pipeline import analyse
+from nfslat.results import Analysis, Correlation, Side
 
 ALWAYS = (-(1 << 62), 1 << 62)
 
@@ -34,7 +34,7 @@ def _compared(*each: tuple[int, float, float]) -> Analysis:
     server = _side(*(op(1000 * n + 0.5, 1000 * n + 0.5 + srt, n, op=what) for n, (what, _, srt) in enumerate(each)))
     matching = match(server.ops, client.ops, ALWAYS, ALWAYS)
     clock = find_clock(server.ops, client.ops, matching.matched)
-    return analyse(decompose(server, client, matching, matching.matched, clock, srt="nfslat"))
+    return analyse(Correlation(server, client, matching, matching.matched, clock, "nfslat"))
 
 
 # READ 10 ms and 20 ms, of which 8 and 16 at the server; WRITE 40 and 30; GETATTR 2 and 1.

@@ -25,6 +25,7 @@ from nfslat.model.tables import CALL_SHOWN_LAST, REPLY_SHOWN_LAST
 from nfslat.model.units import NS_PER_S
 
 BLOCK_OPS = "NFSLAT_BLOCK_OPS"  # in the environment, for experiments and tests: operations of a block, at least
+_FLAT_COLUMNS = ("direction", "transmissions", "status", "accept", "flags")  # columns that no compiled loop reads
 _WIDTH_NS = NS_PER_S
 _ASKED_WIDTH_NS = NS_PER_S // 1000  # of a block that the environment asks for
 
@@ -123,6 +124,9 @@ class Blocks:
         parts = [window.decoded for window in self._held]
         self._held.clear()
         decoded = dataclasses.replace(in_line(parts), **self._windows.facts)
+        parts.clear()
+        details = dataclasses.replace(decoded.details, callers=decoded.details.callers.compact("uid"))
+        decoded = dataclasses.replace(decoded, ops=decoded.ops.compact(*_FLAT_COLUMNS), details=details)
         is_cut = any(file.snaplen is not None for file in self.source.files)
         return self.source, _as_shown(decoded, is_cut=is_cut)
 

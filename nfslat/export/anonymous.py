@@ -187,7 +187,7 @@ class Pseudonyms(Struct, eq=False):
                 for one in charges.plateaus
             )
             charges = dataclasses.replace(charges, parts=parts, plateaus=plateaus)
-        return dataclasses.replace(found, client=client, server=server, parts=parts, inflight=flying, charges=charges)
+        return dataclasses.replace(found, client=client, server=server, inflight=flying, charges=charges)
 
     # --- Texts --------------------------------------------------------------------------------------------------------
 

@@ -104,7 +104,9 @@ class CalledTally(Record):
 
 
 def called_of(sides: Mapping[str, Side], filters: Filters) -> dict[str, list[Called]]:
-    """Of each side."""
+    """Of each side; nothing where only NFS was asked for, of which other figures say more."""
+    if not filters.all_programs:
+        return {}
     return {name: CalledTally.of(side).rows(filters, side.decoded.last_ns) for name, side in sides.items()}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from nfslat import pipeline
+from nfslat.analyse import analyse
 from nfslat.flow.gaps import Gaps
 from nfslat.flow.pairs import Pair
 from nfslat.model.tables import State
@@ -21,7 +21,7 @@ def analysed(found: Correlation, pair: Pair, gaps: Mapping[str, Gaps]) -> Analys
     sides = {"server": server, "client": client}
     missing = {name: gaps[name].told(len(side.ops.connections)) for name, side in sides.items()}
     of_window = dataclasses.replace(found, server=server, client=client)
-    c = pipeline.analyse(of_window, missing=missing, of_a_stretch=True)
+    c = analyse(of_window, missing=missing, of_a_stretch=True)
     # A window from which filters leave nothing out is no whole: nobody knows how much is hidden of what they leave.
     return dataclasses.replace(c, unseen=dict.fromkeys(c.unseen)) if pair.filters.leaves_out else c
 

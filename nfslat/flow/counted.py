@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nfslat import pipeline
+from nfslat.compare import side_of
 from nfslat.decode.blocks import Blocks
 from nfslat.decode.in_line import in_line
 from nfslat.decode.windows import Window, Windows
@@ -134,7 +134,7 @@ class Counted(Gapped):
         if self._has_one_clock and len(decoded.ops):
             side = Side(self.source, decoded, np.zeros(0, dtype=np.int8))
         else:
-            side = pipeline.side_of(self.source, decoded)
+            side = side_of(self.source, decoded)
             # Whoever stamps what was sent and what was received by two clocks does so from the first packet on.
             self._has_one_clock = len(decoded.ops) >= _OPS_TO_TELL_CLOCKS and side.directions is None
         before_ns = None if self._tally is None else self._tally.shown.ran_ns

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nfslat import pipeline
+from nfslat.compare import compare, side_of
 from nfslat.decode.capture import Source
 from nfslat.decode.in_line import parted
 from nfslat.decode.windows import Window
@@ -244,7 +244,7 @@ def _pair(
     del rest, first, fates  # to compare takes memory
     if is_met:
         sides = [_side(reader, one) for reader, one in ((server, now), (client, own))]
-        found = pipeline.compare(*sides, filters=filters, srt=srt, may_swap=may_swap)
+        found = compare(*sides, filters=filters, srt=srt, may_swap=may_swap)
         if found.swapped:
             raise Exchanged
     else:
@@ -287,7 +287,7 @@ def _side(reader: Reader, decoded: Decoded) -> Side:
     first_ns, last_ns = reader.ran_ns
     source = reader.source
     file = dataclasses.replace(source.files[0], first_ns=first_ns, last_ns=last_ns)
-    return pipeline.side_of(dataclasses.replace(source, files=(file,)), decoded)
+    return side_of(dataclasses.replace(source, files=(file,)), decoded)
 
 
 def _later_ns(server: Ops, client: Ops, matched: Matched) -> int | None:

@@ -24,7 +24,7 @@ from nfslat.results import Analysis
 from nfslat.select import Filters
 
 Streamed = Blocks | Windows
-STRETCH_OPS = 200_000  # at least, that are judged by themselves: enough to tell threads and slots by
+STRETCH_OPS = 500_000  # at least, that are judged by themselves: enough to tell threads and slots by
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from nfslat import pipeline
 from nfslat.answer import model
 from nfslat.answer.words import missing_ops
 from nfslat.errors import InputError
@@ -24,6 +23,7 @@ from nfslat.figures.inflight import inflight_of
 from nfslat.figures.intervals import intervals_from, sums_by_time
 from nfslat.figures.matched import begins_ns, matched_of, matched_ops, part_summaries, part_times, sums_by_operation
 from nfslat.figures.objectives import objectives_of
+from nfslat.figures.parts import pairs_of, phases_of
 from nfslat.figures.phases import Span, phase_row
 from nfslat.figures.pivots import PivotSums
 from nfslat.figures.report import Said, Sums, report_of
@@ -149,7 +149,7 @@ class Whole:
         self.beside.add(c, known, judged, inflight, when_ns)
         hosts = known.of_hosts
         judged = judged if known == hosts else judge(c, hosts, matched, inflight, transport) or judged
-        rows, pairs = pipeline.pairs_of(c, hosts, transport)
+        rows, pairs = pairs_of(c, hosts, transport)
         if not rows:
             (pair,) = host_pairs(c.server.ops, c.client.ops, c.matched).pairs
             plain = plain_rows(c, [pair], np.zeros(len(c.matched), dtype=np.int64))
@@ -162,7 +162,7 @@ class Whole:
             kept = self._of_pairs.setdefault((part.row.client, part.row.server), [])
             kept.append(dataclasses.replace(part, begin_ns=when_ns[0], end_ns=when_ns[1]))
             kept[:] = in_pairs(kept) if len(kept) > _MOST_OF_PAIR else kept
-        phases = pipeline.phases_of(c, hosts)
+        phases = phases_of(c, hosts)
         if not phases or any(phase.row.ops < _OPS_OF_PHASE for phase in phases):
             phases = [judged.part(phase_row(c, c, Span(None, None, 0), judged.verdict, inflight), "")]
         for phase in phases:

@@ -9,7 +9,8 @@ import os
 import sys
 from pathlib import Path
 
-_ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
+_ARENA_MAX, _MMAP_THRESHOLD = -8, -3  # M_ARENA_MAX and M_MMAP_THRESHOLD of malloc.h
+_LARGE_BYTES = 1 << 22  # of a column, which goes back to the system when it is freed
 _CONTAINERS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")  # cgroups(7), 2 and 1
 
 
@@ -46,6 +47,7 @@ def give_back() -> None:
 
 def share_arena() -> None:
     """With glibc all threads take memory from one place: what one of them freed another one takes, and some threads do
-    not wait for each other there. To be called before there are threads."""
+    not wait for each other there. What is large has a place of its own. To be called before there are threads."""
     if sys.platform == "linux" and (tune := getattr(ctypes.CDLL(None), "mallopt", None)):
         tune(_ARENA_MAX, 1)
+        tune(_MMAP_THRESHOLD, _LARGE_BYTES)

@@ -18,7 +18,7 @@ def argsort(values: I64) -> I64:
     return np.asarray(native.order(np.ascontiguousarray(values)))
 
 
-def ranks(numbers: I64, places: Sequence[int]) -> list[int]:
+def ranks(numbers: I32 | I64, places: Sequence[int]) -> list[int]:
     """What stands at each of `places`, counted from 0, where `numbers`, in any order, are put in order."""
     return list(native.ranks(np.ascontiguousarray(numbers, dtype=np.int64), places))
 

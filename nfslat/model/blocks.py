@@ -13,6 +13,7 @@ I64 = npt.NDArray[np.int64]
 T = TypeVar("T")
 _BLOCK = 1 << 16  # rows
 _FEW = 1 << 16
+_NARROW = 1 << 30  # below it, so that the sum of two is a number of 32 bits as well
 
 
 def each_block(rows: int, work: Callable[[slice], T]) -> list[T]:
@@ -26,6 +27,23 @@ def filled(rows: int, dtype: npt.DTypeLike, work: Callable[[slice], npt.NDArray[
 
     def fill(block: slice) -> None:
         out[block] = work(block)
+
+    each_block(rows, fill)
+    return out
+
+
+def compact(rows: int, work: Callable[[slice], I64]) -> I32 | I64:
+    """`filled`, with numbers of 32 bits where all are so small that those of two rows may be added."""
+    out: I32 | I64 = np.empty(rows, dtype=np.int32)
+
+    def fill(block: slice) -> None:
+        nonlocal out
+        numbers = work(block)
+        if out.dtype == np.int32 and max(int(numbers.max()), -int(numbers.min())) >= _NARROW:
+            wide = np.empty(rows, dtype=np.int64)
+            wide[: block.start] = out[: block.start]
+            out = wide
+        out[block] = numbers
 
     each_block(rows, fill)
     return out

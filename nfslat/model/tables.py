@@ -116,6 +116,13 @@ class Table:
         """The same with other `columns`, of the same types and lengths, and with `others`, which are none."""
         return self._with(columns, **others)
 
+    def compact(self, *names: str) -> Self:
+        """The same, where a column of these whose rows are all alike has the memory of one row: it is not contiguous
+        then, as compiled loops need it."""
+        columns = {name: getattr(self, name) for name in names if len(self)}
+        alike = {name: column for name, column in columns.items() if (column == column[0]).all()}
+        return self._with({name: np.broadcast_to(one[:1].copy(), len(one)) for name, one in alike.items()})
+
     def _with(self, columns: Mapping[str, Any], **others: Any) -> Self:
         made = object.__new__(type(self))  # what the columns have to be they are, and need not be looked at again
         values = vars(self)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from nfslat.answer.figures import Summary
 from nfslat.kernels.order import ranked
-from nfslat.model.blocks import filled
+from nfslat.model.blocks import compact
 from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64
 from nfslat.model.units import to_ms
@@ -30,15 +30,15 @@ class _Part(NamedTuple):
     """Response times side by side by group: those of group g stand from `begins[g]` to `ends[g]`, and nothing else is
     in the columns. The network's are the difference of the two others, and are made when they are asked for."""
 
-    columns: Mapping[str, I64]
+    columns: Mapping[str, I32 | I64]
     begins: I64
     ends: I64
 
     def of(self, side: str, group: int) -> I64:
         at = slice(self.begins[group], self.ends[group])
         if side == NETWORK:
-            return self.columns[CLIENT][at] - self.columns[SERVER][at]
-        return self.columns[side][at]
+            return np.subtract(self.columns[CLIENT][at], self.columns[SERVER][at], dtype=np.int64)
+        return self.columns[side][at].astype(np.int64, copy=False)
 
     def placed(self, at: npt.NDArray[np.integer[Any]], groups: int) -> _Part:
         """The same by other groups: those at `at` of `groups`, of which several may be the same."""
@@ -84,10 +84,8 @@ class Durations(Record, eq=False):
     def of(cls, columns: Mapping[str, Column], rows: int, order: I32 | None, spans: Sequence[slice]) -> Self:
         """Of `rows` ops, by side; `order` puts those of a group side by side (None: they are in one), at `spans`."""
 
-        def placed(column: Column) -> I64:
-            if order is None:
-                return column(slice(0, rows))
-            return filled(rows, np.int64, lambda at: column(order[at].astype(np.int64)))
+        def placed(column: Column) -> I32 | I64:
+            return compact(rows, lambda at: column(at if order is None else order[at].astype(np.int64)))
 
         begins, ends = np.array([[at.start, at.stop] for at in spans], dtype=np.int64).reshape(-1, 2).T
         sides = (*columns, *([NETWORK] if {CLIENT, SERVER} <= columns.keys() else []))

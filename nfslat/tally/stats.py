@@ -10,7 +10,7 @@ from msgspec import structs
 from nfslat.answer.model import Bucket, Summary
 from nfslat.kernels.order import ranks
 from nfslat.model.blocks import each_block, rank
-from nfslat.model.tables import I64
+from nfslat.model.tables import I32, I64
 from nfslat.model.units import NS_PER_US, to_ms
 
 PERCENTILES = (50, 95, 99)
@@ -28,7 +28,7 @@ _BUCKETS = (
 )
 
 
-def summary_of(durations_ns: I64) -> Summary:
+def summary_of(durations_ns: I32 | I64) -> Summary:
     """Mean, p50, p95, p99 and maximum in ms; percentiles are nearest-rank, so each is a duration that was measured.
 
     Raises ``ValueError`` for an empty population.
@@ -41,7 +41,7 @@ def summary_of(durations_ns: I64) -> Summary:
     )
 
 
-def percentiles(durations_ns: I64) -> list[int]:
+def percentiles(durations_ns: I32 | I64) -> list[int]:
     """`PERCENTILES`, and the longest, each as it was measured. Raises ``ValueError`` where there are none."""
     rows = len(durations_ns)
     if not rows:

@@ -30,7 +30,8 @@ from nfslat.inflight.server import ServerLoad, server_load
 from nfslat.model.decoded import Decoded
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Connection, Loose, Ops, State
-from nfslat.pipeline import one_side, side_of
+from nfslat.pipeline import side_of
+from nfslat.results import one_side
 from nfslat.select import is_reverse
 
 SERVER = "10.0.0.2"

@@ -83,7 +83,7 @@ class _Queues(NamedTuple):
 
 def bandwidth_claims(
     pair: Pair,
-    net_ns: dict[str, I64],
+    net_ns: dict[str, I32 | I64],
     sides: dict[str, Decoded],
     half_trips_ns: I64,
     lost: dict[str, I64],
@@ -147,7 +147,7 @@ def bandwidth_claims(
 
 
 def _is_always_late(
-    pair: Pair, part: str, sides: dict[str, Decoded], late: I64, late_ns: I64, half_trip_ns: int
+    pair: Pair, part: str, sides: dict[str, Decoded], late: I64, late_ns: I32 | I64, half_trip_ns: int
 ) -> bool:
     """Do the data of these late ops' connections stand in a queue on average, by TCP's own round trips?
 
