@@ -117,7 +117,9 @@ def test_snapshots_prove_slots(tmp_path: Path, capsys: pytest.CaptureFixture[str
     captures = [str(path) for path in write_captures(slow, tmp_path)]
     pairs = [("--client-snapshot", "client"), ("--server-snapshot", "server")]
     options = [
-        one for option, host in pairs for one in (option, *(str(DATA / f"{host}-{w}.txt") for w in ("before", "after")))
+        one
+        for option, host in pairs
+        for one in (option, ",".join(str(DATA / f"{host}-{when}.txt") for when in ("before", "after")))
     ]
     found = _report(capsys, *captures, *options)
     assert "mountstats" in found["stack"][0]["source"]
@@ -131,7 +133,7 @@ def test_snapshots_prove_slots(tmp_path: Path, capsys: pytest.CaptureFixture[str
     [
         (["--evidence", "nowhere.txt"], "nowhere.txt: cannot be read"),
         (["--client-snapshot", "nowhere.txt"], "nowhere.txt"),
-        (["--client-snapshot", "a", "b", "c"], "give one snapshot, or two of one host"),
+        (["--client-snapshot", "a,b,c"], "give one snapshot, or two of one host"),
         (["--sessions", "0"], "give a whole number from 1"),
         (["--threads", "many"], "give a whole number from 1"),
         (["--thread-ms", "-1"], "--thread-ms -1: give milliseconds"),
@@ -162,7 +164,7 @@ def test_evidence_needs_both_captures(captures: list[str], tmp_path: Path, capsy
 
 def test_counters_of_another_time_are_left_out(captures: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Mountstats whose times on the wire are not those of the captures are not believed, and the report says so."""
-    options = ["--client-snapshot", *(str(DATA / f"client-{when}.txt") for when in ("before", "after"))]
+    options = ["--client-snapshot", ",".join(str(DATA / f"client-{when}.txt") for when in ("before", "after"))]
     found = _report(capsys, *captures, *options)
     assert not any(row["layer"] == "application" for row in found["stack"])
     assert any("is left out" in note for note in found["evidence"])
