@@ -11,7 +11,7 @@ from wire import Tcp, call, reply, write_pcap
 
 from nfslat.decode import blocks, native
 from nfslat.decode.tools import find_tools
-from nfslat.evidence.calls_join import Joined
+from nfslat.evidence.calls import Joined
 from nfslat.evidence.strace import Call
 from nfslat.model.tables import Ops
 

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from nfslat.errors import InputError
+from nfslat.evidence.kinds import SLOWER, SLOWER_COLUMNS
 from nfslat.evidence.records import Evidence
 
-_SLOWER = re.compile(r"Tracing ([A-Za-z]{2,5}\d?) operations(?: (?:that are )?slower than (\d{1,9}) ms)?")
-_BLOCK = "Tracing block device I/O"
-_COLUMNS = re.compile(r"TIME\s{1,20}COMM\s{1,20}PID\s{1,10}T\s{1,10}BYTES\s{1,10}OFF_KB\s{1,10}LAT\(ms\)")
+_SLOWER, _COLUMNS = re.compile(SLOWER), re.compile(SLOWER_COLUMNS)
 _CALL = re.compile(
-    r"\d\d:\d\d:\d\d\s{1,20}.{1,20}?\s{1,20}\d{1,10}\s{1,10}([RWOGSCF])\s{1,10}(?:\d{1,12}|LL_MAX)\s{1,12}-?\d{1,12}\s{1,12}([\d.]{1,15})\s"
+    r"\d\d:\d\d:\d\d\s{1,20}.{1,20}?\s{1,20}\d{1,10}\s{1,10}([RWOGSCF])\s{1,10}(?:\d{1,12}|LL_MAX)\s{1,12}-?\d{1,12}"
+    r"\s{1,12}(\d{1,12}\.\d{1,3})\s"
 )
 _UNIT = re.compile(r"\s{0,20}([num]?secs)\s{1,40}: count\s{1,20}distribution")
 _BUCKET = re.compile(r"\s{0,20}(\d{1,18}) -> (\d{1,18})\s{0,40}: (\d{1,18})\s")
@@ -30,109 +29,70 @@ _TIMES_APART = 1.5  # times the slowest operation of the captures; a call so lon
 _OPS = {"R": "READ", "W": "WRITE", "O": "OPEN", "G": "GETATTR", "S": "STATFS", "C": "COMMIT", "F": "fsync"}
 
 
-@dataclass(frozen=True)
-class Traced:
-    """Calls of the NFS client by operation, or block I/O by disk or kind."""
+def read(lines: Iterable[str], _: str) -> Evidence:
+    """What was slow, the slowest first, and how slow the block I/O was; of which host and time, the reader has to say.
 
-    slower_than_ms: int | None  # of calls; None: all of them, or it is not told
-    file_system: str  # that was traced; "": not told
-    calls: Mapping[str, list[float]]
-    blocks: Mapping[str, tuple[int, float, float]]  # requests, and their mean between, ms
-    unreadable: int
-
-    @property
-    def is_of_nfs(self) -> bool:
-        """Are the calls the NFS client's?"""
-        return self.file_system in ("", "nfs")
-
-
-def belongs(line: str) -> bool:
-    """Whether only these two print such a line."""
-    text = line[:400]
-    return bool(_SLOWER.match(text) or _COLUMNS.match(text)) or text.startswith(_BLOCK)
-
-
-def evidence(lines: Iterable[str], _: str) -> Evidence:
-    """Notes, and no latencies; raises ``InputError`` where the file holds nothing."""
-    found = parse(lines)
-    return Evidence((), notes(found), found)
-
-
-def parse(lines: Iterable[str]) -> Traced:
-    """Read either; raises ``InputError`` where there is neither a call nor a histogram."""
-    slower: int | None = None
-    traced = ""
+    Raises ``InputError`` where there is neither a call nor a histogram.
+    """
+    slower_ms, file_system = 0, ""
     calls: dict[str, list[float]] = {}
-    sums: dict[str, tuple[int, float, float]] = {}
+    blocks: dict[str, tuple[int, float, float]] = {}  # requests, and the sum of their times between, ms
     unit, key, unreadable, in_calls = 0.0, "", 0, False
     for line in lines:
         text = line[:400]
-        if found := _SLOWER.match(text):
-            traced, slower = found[1].lower(), int(found[2]) if found[2] else slower
+        if slower := _SLOWER.match(text):
+            file_system, slower_ms = slower[1].lower(), int(slower[2] or slower_ms)
         elif _COLUMNS.match(text):
             in_calls = True
-        elif found := _UNIT.match(text):
-            unit = _MS[found[1]]
-        elif found := _KEY.match(text):
-            key = found[1]
-        elif unit and (found := _BUCKET.match(text)):
-            low, high, count = (int(found[at]) for at in (1, 2, 3))
-            requests, least, most = sums.get(key, (0, 0.0, 0.0))
-            sums[key] = requests + count, least + low * unit * count, most + (high + 1) * unit * count
-        elif found := _CALL.match(text):
-            if re.fullmatch(r"\d{1,12}\.\d{1,3}", found[2]):
-                calls.setdefault(_OPS[found[1]], []).append(float(found[2]))
-            else:
-                unreadable += 1
+        elif heading := _UNIT.match(text):
+            unit = _MS[heading[1]]
+        elif of_key := _KEY.match(text):
+            key = of_key[1]
+        elif unit and (bucket := _BUCKET.match(text)):
+            low, high, count = (int(figure) for figure in bucket.groups())
+            requests, least, most = blocks.get(key, (0, 0.0, 0.0))
+            blocks[key] = requests + count, least + low * unit * count, most + (high + 1) * unit * count
+        elif call := _CALL.match(text):
+            calls.setdefault(_OPS[call[1]], []).append(float(call[2]))
         elif in_calls and text.strip():
             unreadable += 1
-    blocks = {name: (count, low / count, high / count) for name, (count, low, high) in sums.items() if count}
+    blocks = {name: sums for name, sums in blocks.items() if sums[0]}
     if not calls and not blocks:
         raise InputError("no call of nfsslower and no histogram of biolatency can be read: give all that it printed")
-    return Traced(slower, traced, calls, blocks, unreadable)
-
-
-def notes(traced: Traced) -> tuple[str, ...]:
-    """What was slow, the slowest first, and how slow the block I/O was; that it is for the reader to say of which host
-    and time."""
-    said = []
-    for op, each in sorted(traced.calls.items(), key=lambda row: -max(row[1])):
-        slow = f" slower than {traced.slower_than_ms} ms" if traced.slower_than_ms else ""
-        s = "" if len(each) == 1 else "s"
-        said.append(
-            f"{len(each):,} {op}{s}{slow}, {_ms(sum(each) / len(each))} ms on average, at most {_ms(max(each))} ms"
+    notes = []
+    for op, each in sorted(calls.items(), key=lambda row: -max(row[1])):
+        named = f"{op}{'' if len(each) == 1 else 's'}{f' slower than {slower_ms} ms' if slower_ms else ''}"
+        notes.append(f"{len(each):,} {named}, {_ms(sum(each) / len(each))} ms on average, at most {_ms(max(each))} ms")
+    is_of_nfs = file_system in ("", "nfs")
+    if calls and not is_of_nfs:
+        notes.append(f"these are calls of {file_system}, not of the NFS client; of use if the exports are on it")
+    elif calls and slower_ms:
+        notes.append("quicker calls are not printed, so no mean of the application is known (nfsslower 0 prints all)")
+    for name, (count, least, most) in blocks.items():
+        notes.append(
+            f"{count:,} block I/Os{f' of {name}' if name else ''} took between {least / count:.3g} and "
+            f"{most / count:.3g} ms on average; if that is the server's storage while the captures ran, give it with "
+            "--storage-ms"
         )
-    if traced.calls and not traced.is_of_nfs:
-        said.append(f"these are calls of {traced.file_system}, not of the NFS client; of use if the exports are on it")
-    elif traced.calls and traced.slower_than_ms:
-        said.append("quicker calls are not printed, so no mean of the application is known (nfsslower 0 prints all)")
-    for name, (count, low, high) in traced.blocks.items():
-        of = f" of {name}" if name else ""
-        said.append(
-            f"{count:,} block I/Os{of} took between {low:.3g} and {high:.3g} ms on average; if that is the server's "
-            "storage while the captures ran, give it with --storage-ms"
-        )
-    if traced.unreadable:
-        said.append(f"lines that could not be read: {traced.unreadable}")
-    return tuple(said)
+    if unreadable:
+        notes.append(f"lines that could not be read: {unreadable}")
+    return Evidence((), tuple(notes), calls if is_of_nfs else {})
 
 
-def beside(traced: Traced, slowest_ms: Mapping[str, float]) -> tuple[list[str], list[str]]:
-    """What the calls are beside the slowest operations of the captures, by operation; and why they are of no use."""
-    if not traced.calls or not traced.is_of_nfs:
-        return [], []
-    asked = {op: max(each) for op, each in traced.calls.items() if op in slowest_ms}
-    if not asked:
-        ops = ", ".join(op for op in traced.calls)
+def beside(slow: Mapping[str, list[float]], slowest_ms: Mapping[str, float]) -> tuple[list[str], list[str]]:
+    """Slow calls (ms, by operation) beside the slowest operations of the captures; and why they are of no use."""
+    asked = {op: max(each) for op, each in slow.items() if op in slowest_ms}
+    if slow and not asked:
+        ops = ", ".join(slow)
         return [], [f"its calls ({ops}) are of no operation of these captures: it is of another time, mount or host"]
-    notes_of = []
+    notes = []
     for op, most in sorted(asked.items(), key=lambda row: -row[1]):
         least = f"the slowest {op} in the captures takes {_ms(slowest_ms[op])} ms"
         if most > _TIMES_APART * slowest_ms[op]:
-            notes_of.append(f"{least}: a call of {_ms(most)} ms was made at another time, or waited above the wire")
+            notes.append(f"{least}: a call of {_ms(most)} ms was made at another time, or waited above the wire")
         else:
-            notes_of.append(f"{least}, so that calls of {_ms(most)} ms may be these")
-    return notes_of, []
+            notes.append(f"{least}, so that calls of {_ms(most)} ms may be these")
+    return notes, []
 
 
 def _ms(value: float) -> str:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import fields, replace
 
 import numpy as np
 
 from nfslat.evidence.host_samples import Asked, Meanwhile, latencies, meanwhile, whole
 from nfslat.evidence.host_statistics import HostStatistics
 from nfslat.evidence.known import Known
-from nfslat.evidence.oracle_ash import ON_CPU, Ash
-from nfslat.evidence.oracle_waits import Waits
-from nfslat.evidence.records import Database, Evidence, HostLoad, Interval, Latency, Snapshot
-from nfslat.evidence.sockets import Sockets, of_connections
+from nfslat.evidence.records import Database, DatabaseReport, Evidence, HostLoad, Interval, Latency, Snapshot
+from nfslat.evidence.sockets import of_connections
 from nfslat.evidence.when import Fit
 from nfslat.model.protocol import NULL32
 from nfslat.model.tables import UNSTABLE_WRITE
@@ -27,19 +25,11 @@ _INSTANCES = "is of several instances, and no snapshot of the client says which 
 _CUT = 12  # characters of the narrowest column with names of hosts
 
 
-@dataclass(frozen=True)
-class Judged:
-    """What is of the captures' time and host, or may be."""
-
-    latencies: Sequence[Sequence[Latency]]  # of each file that has some
-    database: Database | None
-    loads: Mapping[str, HostLoad]  # by side
-    unused: Sequence[str]  # why the others are left out
-    notes: Sequence[str]
-
-
-def judge(dated: Sequence[Evidence], intervals: Sequence[tuple[str, Interval]], c: Analysis, known: Known) -> Judged:
-    """Leave out what was measured at another time than the captures, or on another host than it ought to be."""
+def judge(
+    dated: Sequence[Evidence], intervals: Sequence[tuple[str, Interval]], c: Analysis, known: Known
+) -> tuple[Known, list[Sequence[Latency]], list[str], list[str]]:
+    """What is known with what is of the captures' time and host, or may be; the latencies of each file; why others are
+    left out, as measured at another time than the captures, or on another host than it ought to be; and notes."""
     kept: list[tuple[Evidence, Fit]] = []
     unused: list[str] = []
     notes: list[str] = []
@@ -47,12 +37,12 @@ def judge(dated: Sequence[Evidence], intervals: Sequence[tuple[str, Interval]], 
     loads: dict[str, HostLoad] = {}
     for host in (known.client_host, known.server_host):
         if host is not None and host.sockets:
-            said = of_connections(Sockets(host.sockets), c.client.ops.connections, _clients(c))
+            said = of_connections(host.sockets, c.client.ops.connections, _clients(c))
             notes += [f"{host.name}: {each}" for each in said[:_MOST_SOCKETS]]
     for side, between in intervals:
         notes += _of_interval(side, between, c, sources, loads)
     for one in dated:
-        if isinstance(one.record, Sockets):
+        if one.kind == "ss":
             said = of_connections(one.record, c.client.ops.connections, _clients(c))
             notes += [f"{one.name}: {each}" for each in said[:_MOST_SOCKETS]]
             unused += [] if said else [f"{one.name}: none of its connections is in the captures"]
@@ -68,7 +58,15 @@ def judge(dated: Sequence[Evidence], intervals: Sequence[tuple[str, Interval]], 
                 kept.append((here, fit))
     notes += [f"{one.name}: {note}" for one, _ in kept for note in one.notes]
     sources = [*(one.latencies for one, _ in kept if one.latencies), *sources]
-    return Judged(sources, _database(kept), loads, unused, notes)
+    known = replace(known, database=_database(kept), loads={**known.loads, **loads})
+    return known, sources, unused, notes
+
+
+def is_dated(evidence: Evidence) -> bool:
+    """Is it judged by when and where it was measured?"""
+    report = evidence.record
+    has_time = isinstance(report, DatabaseReport) and (report.time is not None or bool(report.instances))
+    return evidence.span is not None or has_time or evidence.kind in ("host statistics", "ss")
 
 
 def _captured_ns(c: Analysis, side: str) -> tuple[int, int] | None:
@@ -188,26 +186,29 @@ def _fits(found: Evidence, captured_ns: tuple[int, int] | None, host: Snapshot |
 
 def _of_instance(one: Evidence, host: Snapshot | None) -> Evidence | None:
     """A report of several instances as if it were that of the one on the client; None where it is not known which."""
-    waits = one.record
-    if not isinstance(waits, Waits) or not waits.instances:
+    report = one.record
+    if not isinstance(report, DatabaseReport) or not report.instances:
         return one
-    here = [each for each in waits.instances if host is not None and host.hostname and _same(each.host, host.hostname)]
+    here = [each for each in report.instances if host is not None and host.hostname and _same(each.host, host.hostname)]
     if len(here) != 1:
         return None
-    record = replace(waits, database=here[0], span=here[0].span, host=here[0].host)
-    return replace(one, record=record, span=here[0].span, host=here[0].host)
+    return replace(one, record=replace(report, time=here[0]), span=here[0].span, host=here[0].host)
 
 
 def _database(found: Sequence[tuple[Evidence, Fit]]) -> Database | None:
     """The database time of the first report that has one, with the samples of its interval."""
     for one, fit in found:
-        if not isinstance(one.record, Waits) or one.record.database is None:
+        report = one.record
+        if not isinstance(report, DatabaseReport) or report.time is None:
             continue
-        made = Database(one.record.database, f"{one.record.source} {one.name}", sure=fit is Fit.SURE)
-        for other, _ in found:
-            if isinstance(other.record, Ash) and _within(other, one) and ON_CPU in other.record.events:
-                return replace(made, on_cpu_share=other.record.events[ON_CPU] / 100)
-        return made
+        shares = (
+            other.record.on_cpu_percent / 100
+            for other, _ in found
+            if isinstance(other.record, DatabaseReport)
+            and other.record.on_cpu_percent is not None
+            and _within(other, one)
+        )
+        return Database(report.time, f"{report.source} {one.name}", fit is Fit.SURE, next(shares, None))
     return None
 
 

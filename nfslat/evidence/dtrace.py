@@ -18,16 +18,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nfslat.errors import InputError
-from nfslat.evidence.records import Evidence, Latency
+from nfslat.evidence.kinds import HEADING_UNIT, UNIT_WORDS
+from nfslat.evidence.records import Evidence, Latency, together
 
 _MS = {"n": 1e-6, "u": 1e-3, "µ": 1e-3, "μ": 1e-3, "m": 1.0, "s": 1e3}
-_UNIT_WORDS = r"nsecs?|ns|nanoseconds?|usecs?|[uµμ]s|microseconds?|msecs?|ms|milliseconds?|seconds?|secs?|s"
-# In a heading: "(us)", "AVG_ms", "avg us", "in microseconds"; a lone "s" has to be in brackets.
-_HEADING_UNIT = re.compile(rf"\(({_UNIT_WORDS})\)|(?<=[a-z]_)({_UNIT_WORDS})\b|\b({_UNIT_WORDS[:-2]})\b", re.IGNORECASE)
+_HEADING_UNIT = re.compile(HEADING_UNIT)
 _NOT_A_MEAN = re.compile(r"\btotal\b|\bsum\b|\bcount\b.{0,40}\bby\b|time\(us\)", re.IGNORECASE)
 _MEAN = re.compile(r"avg|average|mean|lat", re.IGNORECASE)
 _OPS = (
@@ -37,14 +36,13 @@ _OPS = (
 _OP = re.compile(rf"(?<![a-z/])({'|'.join(sorted(_OPS, key=len, reverse=True))})(?![a-z/])", re.IGNORECASE)
 _STORAGE = re.compile(r"\b(?:io|disk|zio|sd|ssd|spa|bdev)\b", re.IGNORECASE)
 _VALUE = re.compile(r"\s*(<|>=)?\s*(-?\d{1,18}) \|[@ ]{0,60}\s*(-?\d{1,18})\s*$")
-_NUMBER = re.compile(rf"(\d{{1,18}}(?:[.,]\d{{1,9}})?)({_UNIT_WORDS})?$", re.IGNORECASE)
-_PROBE = re.compile(r"\b(?:op-[a-z]{1,20}-(?:start|done)|rfs[34]_[a-z_]{1,20})\b.{0,40}\d")
+_NUMBER = re.compile(rf"(\d{{1,18}}(?:[.,]\d{{1,9}})?)({UNIT_WORDS})?$", re.IGNORECASE)
 _DISTRIBUTION = "- Distribution -"
 _LONGEST, _MOST = 1024, 4096
 
 
 @dataclass(frozen=True)
-class Figure:
+class _Figure:
     """An average or a histogram that a script printed."""
 
     key: str  # as printed
@@ -56,34 +54,36 @@ class Figure:
     between_ms: tuple[float, float] | None = None  # a histogram holds the mean to be between these
 
 
-@dataclass(frozen=True)
-class DTrace:
-    """Figures in the order of the text."""
+def read(lines: Iterable[str], name: str) -> Evidence:
+    """One latency an operation and layer, in the order of the text; several figures of the same are averaged.
 
-    figures: tuple[Figure, ...]
+    Raises ``InputError`` without figures, and where no text says their unit.
+    """
+    figures = list(_figures(lines))
+    if not figures:
+        raise InputError("no averages and no histograms of NFS operations can be read")
+    notes = [
+        f"{figure.key}: a histogram tells the mean only to be between {figure.between_ms[0]:.3g} and "
+        f"{figure.between_ms[1]:.3g} ms"
+        for figure in figures
+        if figure.between_ms
+    ][:8]
+    if any(not figure.storage for figure in figures):
+        notes.append("DTrace's NFS probes start when a thread picks the call up: the wait for a thread is not in them")
+    latencies = []
+    for storage, op in dict.fromkeys((figure.storage, figure.op) for figure in figures):
+        own = [figure for figure in figures if (figure.storage, figure.op) == (storage, op)]
+        mean_ms, count = together([(figure.mean_ms, figure.count) for figure in own])
+        source, p99_ms = f"DTrace {name}, {len(own)} figures", None
+        if len(own) == 1:
+            source, p99_ms = f"DTrace {name}", own[0].p99_ms
+        latencies.append(Latency("storage" if storage else "server thread", op, mean_ms, count, source, p99_ms))
+    return Evidence(tuple(latencies), tuple(notes))
 
 
-def belongs(line: str) -> bool:
-    """Whether only a DTrace script, or a table of averages with a unit, has such a line."""
-    if _DISTRIBUTION in line:
-        return True
-    if len(line) > 200:
-        return False
-    return _PROBE.search(line) is not None or (
-        _MEAN.search(line) is not None and _HEADING_UNIT.search(line) is not None
-    )
-
-
-def evidence(lines: Iterable[str], name: str) -> Evidence:
-    """What the file `name` says; raises ``InputError`` where it holds nothing."""
-    printed = parse(lines)
-    return Evidence(latencies(printed, name), notes(printed), printed)
-
-
-def parse(lines: Iterable[str]) -> DTrace:
-    """Read what a script printed; raises ``InputError`` without figures, and where no text says their unit."""
-    figures: list[Figure] = []
+def _figures(lines: Iterable[str]) -> Iterator[_Figure]:
     unit_ms: float | None = None
+    read_so_far = 0
     heading, key, means = "", "", True
     buckets: list[tuple[int, int]] | None = None
     for whole in lines:
@@ -92,65 +92,23 @@ def parse(lines: Iterable[str]) -> DTrace:
             if bucket := _VALUE.match(line):
                 buckets.append((int(bucket[2]) if bucket[1] != "<" else 0, int(bucket[3])))
                 continue
-            figures += _histogram(heading, key, buckets, unit_ms)
+            yield from _histogram(heading, key, buckets, unit_ms)
             buckets = None
         if _DISTRIBUTION in line:
             buckets = []
             continue
-        if not line.strip() or len(figures) > _MOST:
+        if not line.strip() or read_so_far > _MOST:
             continue
-        figure = _average(heading, line, unit_ms) if means else None
-        if figure:
-            figures.append(figure)
+        if figure := _average(heading, line, unit_ms) if means else None:
+            read_so_far += 1
+            yield figure
             continue
         key = line.strip()
         if unit := _HEADING_UNIT.search(line):
             unit_ms = _MS[next(word for word in unit.groups() if word)[0].lower()]
             heading, means = line, not _NOT_A_MEAN.search(line)
     if buckets is not None:
-        figures += _histogram(heading, key, buckets, unit_ms)
-    if not figures:
-        raise InputError("no averages and no histograms of NFS operations can be read")
-    return DTrace(tuple(figures))
-
-
-def latencies(printed: DTrace, name: str) -> tuple[Latency, ...]:
-    """One latency an operation and layer, in the order of the text; several figures of the same are averaged."""
-    found: dict[tuple[bool, str], list[Figure]] = {}
-    for figure in printed.figures:
-        found.setdefault((figure.storage, figure.op), []).append(figure)
-    return tuple(_together(storage, op, figures, name) for (storage, op), figures in found.items())
-
-
-def notes(printed: DTrace) -> tuple[str, ...]:
-    """What a reader of the figures has to know."""
-    said = [
-        f"{figure.key}: a histogram tells the mean only to be between {figure.between_ms[0]:.3g} and "
-        f"{figure.between_ms[1]:.3g} ms"
-        for figure in printed.figures
-        if figure.between_ms
-    ][:8]
-    if any(not figure.storage for figure in printed.figures):
-        said.append("DTrace's NFS probes start when a thread picks the call up: the wait for a thread is not in them")
-    return tuple(said)
-
-
-def _together(storage: bool, op: str, figures: list[Figure], name: str) -> Latency:
-    counts = [figure.count for figure in figures]
-    known = [count for count in counts if count is not None]
-    total = sum(known) if len(known) == len(figures) else None
-    if total:
-        mean_ms = sum(figure.mean_ms * (figure.count or 0) for figure in figures) / total
-    else:
-        mean_ms = sum(figure.mean_ms for figure in figures) / len(figures)
-    return Latency(
-        layer="storage" if storage else "server thread",
-        op=op,
-        mean_ms=mean_ms,
-        count=total,
-        source=f"DTrace {name}" if len(figures) == 1 else f"DTrace {name}, {len(figures)} figures",
-        p99_ms=figures[0].p99_ms if len(figures) == 1 else None,
-    )
+        yield from _histogram(heading, key, buckets, unit_ms)
 
 
 def _op(label: str) -> str | None:
@@ -167,7 +125,7 @@ def _op(label: str) -> str | None:
     return found[1].upper() if found else None
 
 
-def _average(heading: str, line: str, unit_ms: float | None) -> Figure | None:
+def _average(heading: str, line: str, unit_ms: float | None) -> _Figure | None:
     """The average on a line; None where there is none, ``InputError`` where nothing says its unit."""
     words = line.replace("|", " ").replace(":", " ").replace("=", " ").split()
     first = next((at for at, word in enumerate(words) if _NUMBER.match(word)), None)
@@ -177,9 +135,9 @@ def _average(heading: str, line: str, unit_ms: float | None) -> Figure | None:
     op = _op(label)
     if op is None:
         return None
-    if len(numbers) > 1 and re.fullmatch(_UNIT_WORDS, numbers[1], re.IGNORECASE):
+    if len(numbers) > 1 and re.fullmatch(UNIT_WORDS, numbers[1], re.IGNORECASE):
         numbers = [numbers[0] + numbers[1], *numbers[2:]]
-    heads = [word for word in heading.replace("|", " ").split() if not re.fullmatch(rf"\(?({_UNIT_WORDS})\)?", word)]
+    heads = [word for word in heading.replace("|", " ").split() if not re.fullmatch(rf"\(?({UNIT_WORDS})\)?", word)]
     # Where headings and cells go together, the mean and the count are where the headings say.
     shift = len(heads) - len(numbers)
     columns = heads[shift:] if 0 <= shift <= first else []
@@ -193,7 +151,7 @@ def _average(heading: str, line: str, unit_ms: float | None) -> Figure | None:
     if unit_ms is None:
         raise InputError(f'"{line.strip()[:60]}": no unit is told: add a line before it, such as OP AVG(us)')
     count = numbers[counted] if counted is not None else ""
-    return Figure(
+    return _Figure(
         key=label,
         op=op,
         storage=_STORAGE.search(f"{label} {heading}".replace("_", " ")) is not None and "nfs" not in label.lower(),
@@ -202,7 +160,7 @@ def _average(heading: str, line: str, unit_ms: float | None) -> Figure | None:
     )
 
 
-def _histogram(heading: str, key: str, buckets: list[tuple[int, int]], unit_ms: float | None) -> list[Figure]:
+def _histogram(heading: str, key: str, buckets: list[tuple[int, int]], unit_ms: float | None) -> list[_Figure]:
     op = _op(key)
     total = sum(count for _, count in buckets if count > 0)
     if op is None or not total:
@@ -222,7 +180,7 @@ def _histogram(heading: str, key: str, buckets: list[tuple[int, int]], unit_ms: 
             p99 = end * unit_ms
     between = (low / total * unit_ms, high / total * unit_ms)
     return [
-        Figure(
+        _Figure(
             key=key,
             op=op,
             storage=_STORAGE.search(f"{key} {heading}".replace("_", " ")) is not None and "nfs" not in heading.lower(),

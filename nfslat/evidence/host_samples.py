@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import NamedTuple
 
 from nfslat.evidence.host_statistics import HostStatistics, Sample
 from nfslat.evidence.records import Disk, HostLoad, Latency
@@ -24,8 +25,7 @@ _KIB = {"rkB/s": ("r", 1.0), "wkB/s": ("w", 1.0), "rMB/s": ("r", 1024.0), "wMB/s
         "wsec/s": ("w", 0.5), "kr/s": ("r", 1.0), "kw/s": ("w", 1.0)}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """What NFS asked for that has to reach a disk."""
 
     ops: float

@@ -8,29 +8,32 @@ since the boot, and is left out. OSWatcher prints ``zzz ***`` and a date in fron
 from __future__ import annotations
 
 import itertools
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from typing import Any
 
 from nfslat.errors import InputError
-from nfslat.evidence import sysstat_json
+from nfslat.evidence.kinds import HOST_HEAD, HOST_TOOLS, OSWATCHER, SYSSTAT_JSON
 from nfslat.evidence.records import Evidence
 from nfslat.evidence.when import zone_of
 
 _MOST, _LONGEST = 500_000, 2048
-_HEAD = re.compile(
-    r"(?:Linux|SunOS|AIX) \S{1,80} \(([^()\s]{1,255})\)\s{1,20}(\S{6,10})(?:\s.{0,80}?\((\d{1,5}) CPUs?\))?"
-)
+_HEAD, _OSW, _JSON = (re.compile(mark) for mark in (HOST_HEAD, OSWATCHER, SYSSTAT_JSON))
+_HEADINGS = {tool: re.compile(mark) for tool, mark in HOST_TOOLS.items()}
 _OSW_HOST = re.compile(r"\w{1,20}\s{1,10}OSW\S{0,20}\s{1,10}v\S{1,20}\s{1,20}(\S{1,255})\s*$")
-_OSW = re.compile(
-    r"zzz \*\*\*\s{0,9}\w{3} (\w{3}) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d) (?:([AP]M) )?(?:(\S{1,9}) )?(\d{4})"
-)
 _ISO = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)([+-]\d{4})\s*$")
 _STAMP = re.compile(r"(\d{1,4}[-/.]\d{1,2}[-/.]\d{2,4}) (\d\d:\d\d:\d\d)(?: ([AP]M))?\s*$")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d$")
 _MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 _NAMES = {"iostat": "Device", "mpstat": "CPU", "pidstat": "Command"}
+_MOST_JSON = 1 << 28  # characters
+_JSON_PART = re.compile(
+    r'"(nodename|sysname|release|date|number-of-cpus)"\s{0,9}:\s{0,9}"?([^"\\,}\n]{1,255})'
+    r'|"timestamp"\s{0,9}:\s{0,9}"([^"\\]{1,40})"|(\{\s{0,99}"disk_device"[^{}]{1,2000}\})'
+)
 
 
 @dataclass(frozen=True)
@@ -52,52 +55,23 @@ class HostStatistics:
     host: str
     cpus: int | None
     samples: tuple[Sample, ...]
-    unreadable: int
 
 
-def belongs(line: str) -> bool:
-    """Whether only these tools print such a line."""
-    text = line[:_LONGEST]
-    found = _OSW.match(text) or _HEAD.match(text) or sysstat_json.belongs(text)
-    return bool(found) or _tool_of(text.split()) is not None
-
-
-def evidence(lines: Iterable[str], _: str) -> Evidence:
-    """Samples, which are judged beside the captures of their time; raises ``InputError`` where there are none."""
-    found = parse(lines)
-    notes = (f"lines that could not be read: {found.unreadable}",) if found.unreadable else ()
-    return Evidence((), notes, found, host=found.host)
-
-
-def parse(lines: Iterable[str]) -> HostStatistics:
-    """Read what one tool printed, or several; raises ``InputError`` where it has no sample."""
+def read(lines: Iterable[str], _: str) -> Evidence:
+    """Samples of one tool or several, to be judged beside the captures of their time; ``InputError`` where none is."""
     reader, rest = _Reader(), iter(lines)
     first = next(rest, "")
     every = itertools.chain((first,), rest)
-    for line in sysstat_json.as_text(every) if sysstat_json.belongs(first) else every:
+    for line in _without_json(every) if _JSON.match(first[:200]) else every:
         reader.take(line[:_LONGEST].rstrip())
     if not reader.samples:
         raise InputError(
             "no sample of iostat -x, vmstat, mpstat or pidstat in it but means since the boot: give an interval, as in "
             "S_TIME_FORMAT=ISO iostat -xt 1 30"
         )
-    return HostStatistics(reader.host, reader.cpus, tuple(_with_steps(reader.samples)), reader.unreadable)
-
-
-def _tool_of(words: list[str]) -> str | None:
-    """Whose heading these are."""
-    if not words or len(words) > 60:
-        return None
-    columns = set(words)
-    if words[0] in ("Device", "Device:") and columns & {"await", "r_await", "svctm"}:
-        return "iostat"
-    if words[-1] == "device" and "asvc_t" in columns:
-        return "iostat"
-    if words[:2] == ["r", "b"] and {"swpd", "si", "so"} <= columns:
-        return "vmstat"
-    if "CPU" in columns and "%idle" in columns:
-        return "mpstat"
-    return "pidstat" if "PID" in columns and words[-1] == "Command" else None
+    notes = (f"lines that could not be read: {reader.unreadable}",) if reader.unreadable else ()
+    record = HostStatistics(reader.host, reader.cpus, tuple(_with_steps(reader.samples)))
+    return Evidence((), notes, record, host=reader.host)
 
 
 class _Reader:
@@ -133,29 +107,27 @@ class _Reader:
         elif found := _STAMP.match(line):
             day = _date(found[1])
             self._stamp(None if day is None else _on(day, found[2], found[3]), None)
-        elif tool := _tool_of(words):
+        elif tool := next((tool for tool, mark in _HEADINGS.items() if mark.match(line)), ""):
             self._begin_table(tool, words)
         elif not words or words[0] in ("Average:", "avg-cpu:"):
             self._columns = []
         elif self._columns and len(self.samples) < _MOST:
             self._row(words)
 
-    def _begin_run(self, found: re.Match[str]) -> None:
+    def _begin_run(self, run: re.Match[str]) -> None:
         self._osw, self._reports, self._tool, self._columns = True, 0, "", []
-        month = _MONTHS.index(found[1]) + 1 if found[1] in _MONTHS else 0
-        self._at = _instant(f"{found[8]}-{month:02d}-{int(found[2]):02d}T{found[3]}:{found[4]}:{found[5]}")
-        if self._at is not None and found[6]:
-            self._at = _on(self._at.date(), f"{found[3]}:{found[4]}:{found[5]}", found[6])
-        self._zone = zone_of(found[7] or "")
+        month, day, *clock, half, zone, year = run.groups()
+        number = _MONTHS.index(month) + 1 if month in _MONTHS else 0
+        self._at = _instant(f"{year}-{number:02d}-{int(day):02d}T{':'.join(clock)}")
+        if self._at is not None and half:
+            self._at = _on(self._at.date(), ":".join(clock), half)
+        self._zone = zone_of(zone or "")
         self._date = None if self._at is None else self._at.date()
 
     def _stamp(self, at: datetime | None, zone: int | None) -> None:
-        self._at, self._zone = at, zone
-        self._osw = False
-        if at is not None and self._last.get("iostat", (None, None))[0] != at:
-            before = self._last.get("iostat")
-            step = None if before is None else (at - before[0]).total_seconds()
-            self._last["iostat"] = at, step if step and step > 0 else None
+        self._at, self._zone, self._osw = at, zone, False
+        if at is not None:
+            self._step("iostat", at)
 
     def _begin_table(self, tool: str, words: list[str]) -> None:
         if tool != "vmstat" or self._tool != "vmstat":  # which repeats its heading
@@ -183,35 +155,31 @@ class _Reader:
                 self._osw = False
         elif tool == "iostat":
             cells = words
-            if at is not None and not self._osw:
-                step = self._last["iostat"][1]
         else:
             if words[0] == "#":
                 return
             lead = 2 if len(words) > 1 and words[1] in ("AM", "PM") else 1
             at = self._clock(words)
             cells = [*words[lead : lead + len(columns) - 1], " ".join(words[lead + len(columns) - 1 :])]
-        first = tool in ("iostat", "vmstat") and self._reports <= (2 if tool == "vmstat" else 1)
-        if len(cells) != len(columns):
+        values = {
+            column: value
+            for column, text in zip(columns, cells, strict=False)
+            if (value := _value(text)) is not None and column not in _NAMES.values()
+        }
+        of_boot = tool in ("iostat", "vmstat")
+        if len(cells) != len(columns) or not values or (of_boot and len(values) < len(columns) - 1):
             self.unreadable += 1
             return
         if tool in _NAMES:
             place = columns.index(_NAMES[tool]) if _NAMES[tool] in columns else len(columns) - 1
             name = cells[place][:64]
-        values = {
-            column: value
-            for column, text in zip(columns, cells, strict=True)
-            if (value := _value(text)) is not None and column not in _NAMES.values()
-        }
-        if not values or (tool in ("iostat", "vmstat") and len(values) < len(columns) - 1):
-            self.unreadable += 1
-            return
-        if tool != "iostat" and at is not None and not self._osw:
+        if at is not None and not self._osw:
             step = self._step(tool, at)
-        if self._osw and tool in ("iostat", "vmstat") and at is not None:
-            # A run prints a report a second.
-            at, step = at + timedelta(seconds=self._reports - (2 if tool == "vmstat" else 1)), 1.0
-        if not first:
+        # The first report is since the boot. A run of OSWatcher prints a report a second.
+        number = self._reports - (2 if tool == "vmstat" else 1)
+        if self._osw and of_boot and at is not None:
+            at, step = at + timedelta(seconds=number), 1.0
+        if not of_boot or number > 0:
             self.samples.append(Sample(tool, name, values, at, zone, step))
 
     def _step(self, tool: str, at: datetime) -> float | None:
@@ -251,21 +219,17 @@ def _value(text: str) -> float | None:
 
 def _date(text: str) -> date | None:
     """``2026-11-24``, ``24.11.2026`` and ``11/24/26``; None where day and month may be exchanged."""
-    parts = re.split(r"[-/.]", text)
-    if len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):
+    parts = re.fullmatch(r"(\d{1,4})([-/.])(\d{1,2})[-/.](\d{2,4})", text, re.ASCII)
+    if parts is None:
         return None
-    numbers = [int(part) for part in parts]
-    if len(parts[0]) == 4:
-        year, month, day = numbers
+    one, two, last = int(parts[1]), int(parts[3]), int(parts[4])
+    if len(parts[1]) == 4:
+        year, month, day = one, two, last
+    elif parts[2] != "." and one <= 12 and two <= 12 and one != two:
+        return None
     else:
-        one, two, year = numbers
-        year += 2000 if len(parts[2]) == 2 else 0
-        if "." in text:
-            day, month = one, two
-        elif one > 12 or two > 12 or one == two:
-            month, day = (two, one) if one > 12 else (one, two)
-        else:
-            return None
+        year = last + (2000 if len(parts[4]) == 2 else 0)
+        month, day = (two, one) if parts[2] == "." or one > 12 else (one, two)
     try:
         return date(year, month, day)
     except ValueError:
@@ -284,3 +248,57 @@ def _instant(text: str) -> datetime | None:
         return datetime.fromisoformat(text)
     except ValueError:
         return None
+
+
+def _without_json(lines: Iterable[str]) -> Iterator[str]:
+    """The lines that iostat prints without JSON; raises ``InputError`` where it is too long.
+
+    What is read are its facts, stamps and rows wherever they stand, so that an output that was cut off (a signal ended
+    iostat), or another behind it, is read, too. Tested with sysstat 12.6.
+    """
+    kept: list[str] = []
+    size = 0
+    for line in lines:
+        kept.append(line)
+        size += len(line)
+        if size > _MOST_JSON:
+            raise InputError(f"JSON of over {_MOST_JSON >> 20} MB: give shorter recordings")
+    text = "".join(kept)
+    facts = {part[1]: part[2] for part in reversed(list(_JSON_PART.finditer(text))) if part[1]}
+    first = next((part for part in _JSON_PART.finditer(text) if not part[1]), None)
+    is_sorted = first is not None and first[3] is None  # keys by name: a stamp stands behind its rows
+    rows: list[dict[str, Any]] = []
+    for part in _JSON_PART.finditer(text):
+        fact, value, stamp, row = part.groups()
+        if fact:
+            facts[fact] = value
+            if fact == "date":
+                system, release, node = (_word(facts.get(key, "-")) for key in ("sysname", "release", "nodename"))
+                yield f"{system} {release} ({node}) \t{_word(value)} \t_ \t({facts.get('number-of-cpus', '')} CPU)"
+        elif stamp is not None:
+            yield from () if is_sorted else _table(rows)
+            yield " ".join(stamp.split())
+            yield from _table(rows) if is_sorted else ()
+            rows = []
+        else:
+            try:
+                rows.append(json.loads(row))
+            except (ValueError, RecursionError):
+                continue
+    yield from _table(rows)
+
+
+def _table(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """A heading stands above each row that has other columns than the one before."""
+    before: list[str] = []
+    for row in rows:
+        cells = {_word(key): _word(value) for key, value in row.items() if key != "disk_device"}
+        if list(cells) != before:
+            before = list(cells)
+            yield f"Device {' '.join(before)}"
+        yield " ".join([_word(row["disk_device"]), *cells.values()])
+
+
+def _word(value: Any) -> str:
+    """A text without blanks, so that it stays a cell."""
+    return "_".join(str(value)[:255].split() if isinstance(value, str | int | float) else []) or "-"

@@ -19,19 +19,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from nfslat.errors import InputError
+from nfslat.evidence.kinds import NFSDCTL
 from nfslat.evidence.records import Evidence
 from nfslat.model.protocol import NFS, main_op, op_name
 from nfslat.results import Analysis
 from nfslat.select import op_labels
 
 _LONGEST, _MOST = 4096, 500_000
-_LINE = re.compile(
-    r"\s{0,4}0x([0-9a-f]{8}) 0x([0-9a-f]{8}) (\d{1,10}) (?:(\d{1,10}) NFS(\d{1,3})|NFS(\d{1,3}) (\d{1,10}))"
-    r" (-?\d{1,19})((?: \S{1,60}){0,60})\s*$"
-)
+_LINE = re.compile(NFSDCTL)
 _INSTANT = re.compile(r"(\d{9,11}\.\d{1,9})\s*$")
 _PAIR = re.compile(r"""['"]([\w-]{1,40})['"]: ?(?:(-?\d{1,19})|['"]([\w.:]{1,60})['"]|\[([^\]]{0,600})\])""")
-_BEGIN = re.compile(r"\s*\[?\{?\s*['\"](?:compound-ops|daddr[46]|dport|flags|xid)['\"]:")
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}$")
 _V4 = {op_name(NFS, 4, number): number for number in range(3, 76)}
 _FEW = 4
@@ -55,28 +52,11 @@ class Dump:
     calls: tuple[Held, ...]
 
 
-@dataclass(frozen=True)
-class Status:
-    """What a file has."""
+def read(lines: Iterable[str], _: str) -> Evidence:
+    """Who holds threads, in dumps in their order; raises ``InputError`` where nobody can be read.
 
-    dumps: tuple[Dump, ...]
-    unreadable: int
-
-
-def belongs(line: str) -> bool:
-    """Whether only such a dump has the line."""
-    text = line[:_LONGEST]
-    return _LINE.match(text) is not None or _BEGIN.match(text) is not None
-
-
-def evidence(lines: Iterable[str], _: str) -> Evidence:
-    """Who holds threads; raises ``InputError`` where nobody can be read."""
-    found = parse(lines)
-    return Evidence((), notes(found), found)
-
-
-def parse(lines: Iterable[str]) -> Status:
-    """Dumps in their order. Without instants a call that is listed once more begins the next one."""
+    Without instants a call that is listed once more begins the next dump.
+    """
     dumps: list[tuple[float | None, list[Held]]] = [(None, [])]
     seen: set[tuple[int, str, int | None]] = set()
     unreadable = count = 0
@@ -87,18 +67,18 @@ def parse(lines: Iterable[str]) -> Status:
             dumps.append((float(stamp[1]), []))
             seen = set()
             continue
-        if found := _LINE.match(text):
-            calls = [_of_line(found)]
+        calls: list[Held] = []
+        if printed := _LINE.match(text):
+            calls += _held(_fields_of(printed))
         else:
-            calls = []
             for pair in _PAIR.finditer(line):
                 # No field comes twice in a call.
                 if pair[1] in fields:
-                    calls += _of_fields(fields)
+                    calls += _held(fields)
                     fields = {}
                 fields[pair[1]] = next(value for value in (*pair.groups()[1:], "") if value is not None)
             if "}" in line:
-                calls += _of_fields(fields)
+                calls += _held(fields)
                 fields = {}
             unreadable += "0x" in text and not calls
         for call in calls:
@@ -113,43 +93,40 @@ def parse(lines: Iterable[str]) -> Status:
     kept = tuple(Dump(at, tuple(calls)) for at, calls in dumps if at is not None or calls)
     if not any(one.calls for one in kept):
         raise InputError("no call in a thread: give what nfsdctl status prints while there is load")
-    return Status(kept, unreadable)
+    return Evidence((), _notes(kept, unreadable), kept)
 
 
-def _of_line(found: re.Match[str]) -> Held:
-    rest = found[9].split()
-    address = rest[0] if rest and _ADDRESS.match(rest[0]) else ""
-    ports = [word for word in rest if word.isascii() and word.isdigit()]
-    ops = [_V4[name] for word in rest if (name := word.removeprefix("OP_")) in _V4]
-    version, procedure = int(found[5] or found[6]), int(found[4] or found[7])
-    return Held(int(found[1], 16), _op(int(found[3]), version, procedure, ops), address, _port(ports[:1]))
+def _fields_of(line: re.Match[str]) -> dict[str, str]:
+    """What nfsdctl prints, by the names that ynl has."""
+    rest = line[9].split()
+    return {
+        "xid": str(int(line[1], 16)),
+        "prog": line[3],
+        "version": line[5] or line[6],
+        "proc": line[4] or line[7],
+        "saddr4": rest[0] if rest and _ADDRESS.match(rest[0]) else "",
+        "sport": next((word for word in rest if word.isascii() and word.isdigit()), ""),
+        "compound-ops": " ".join(str(_V4[name]) for word in rest if (name := word.removeprefix("OP_")) in _V4),
+    }
 
 
-def _of_fields(of: Mapping[str, str]) -> list[Held]:
-    if not of.keys() >= {"xid", "prog", "version", "proc"}:
-        return []
+def _held(of: Mapping[str, str]) -> list[Held]:
     try:
         xid, program, version, procedure = (int(of[key]) for key in ("xid", "prog", "version", "proc"))
-    except ValueError:
+    except (KeyError, ValueError):
         return []
     ops = [int(word) for word in re.findall(r"\d{1,3}", of.get("compound-ops", ""))]
+    port = re.fullmatch(r"\d{1,5}", of.get("sport", ""), re.ASCII)
+    # Of a COMPOUND the operation that it is for.
+    op = op_name(program, version, main_op(ops) if ops else procedure)
     client = of.get("saddr4") or of.get("saddr6") or ""
-    return [Held(xid & 0xFFFFFFFF, _op(program, version, procedure, ops), client, _port([of.get("sport", "")]))]
+    return [Held(xid & 0xFFFFFFFF, op, client, int(port[0]) if port else None)]
 
 
-def _op(program: int, version: int, procedure: int, ops: list[int]) -> str:
-    """Of a COMPOUND the operation that it is for."""
-    return op_name(program, version, main_op(ops) if ops else procedure)
-
-
-def _port(words: Sequence[str]) -> int | None:
-    return int(words[0]) if words and words[0].isascii() and words[0].isdigit() and len(words[0]) < 6 else None
-
-
-def notes(found: Status) -> tuple[str, ...]:
+def _notes(dumps: Sequence[Dump], unreadable: int) -> tuple[str, ...]:
     """How many threads are held, for what, and by whom."""
-    held = [len(one.calls) for one in found.dumps]
-    calls = [call for one in found.dumps for call in one.calls]
+    held = [len(dump.calls) for dump in dumps]
+    calls = [call for dump in dumps for call in dump.calls]
     when = "at that instant" if len(held) == 1 else f"at {len(held):,} instants"
     most = max(held)
     often = sum(one == most for one in held) / len(held)
@@ -160,8 +137,8 @@ def notes(found: Status) -> tuple[str, ...]:
     clients = Counter(call.client for call in calls if call.client)
     if len(clients) > 1:
         said.append(f"threads were held by {_shares(clients)}")
-    if found.unreadable:
-        said.append(f"lines that could not be read: {found.unreadable}")
+    if unreadable:
+        said.append(f"lines that could not be read: {unreadable}")
     return tuple(said)
 
 
@@ -171,20 +148,20 @@ def _shares(counts: Counter[str]) -> str:
     return ", ".join(named) + (f", and {len(counts) - _FEW} more" if len(counts) > _FEW else "")
 
 
-def joined(name: str, found: Status, c: Analysis) -> list[str]:
+def joined(dumps: Sequence[Dump], c: Analysis) -> list[str]:
     """Which calls of the captures held threads, and for how long the longest had been there."""
     ops, rows = c.server.ops, dict[int, list[int]]()
     # The bytes of an XID may be turned; all of a file's or none of them.
-    turned = {call.xid: int.from_bytes(call.xid.to_bytes(4, "big"), "little") for d in found.dumps for call in d.calls}
+    turned = {call.xid: int.from_bytes(call.xid.to_bytes(4, "big"), "little") for dump in dumps for call in dump.calls}
     for row in np.flatnonzero(np.isin(ops.xid, np.array([*turned, *turned.values()], dtype=np.int64))).tolist():
         rows.setdefault(int(ops.xid[row]), []).append(row)
     plain = sum(xid in rows for xid in turned) >= sum(xid in rows for xid in turned.values())
     known = {xid: rows[key] for xid, other in turned.items() if (key := xid if plain else other) in rows}
     if not known:
-        return [f"{name}: none of its {len(turned):,} calls is in the captures: it is of another time or server"]
-    text = f"{name}: {len(known):,} of {len(turned):,} calls that held a thread are in the captures"
+        return [f"none of its {len(turned):,} calls is in the captures: it is of another time or server"]
+    text = f"{len(known):,} of {len(turned):,} calls that held a thread are in the captures"
     longest, of = 0.0, None
-    for dump in found.dumps:
+    for dump in dumps:
         if dump.at_s is None:
             continue
         for row in (row for call in dump.calls for row in known.get(call.xid, ())):

@@ -11,20 +11,18 @@ Then the shift is that with which most waits end just after an op of their bytes
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from nfslat.errors import InputError
-from nfslat.evidence.calls_join import votes
+from nfslat.evidence.calls import OfCalls, has_client, of_calls, votes
 from nfslat.evidence.oracle_trace import Wait
-from nfslat.evidence.records import Evidence
 from nfslat.evidence.strace import Call
 from nfslat.model.protocol import NULL32
 from nfslat.model.tables import I64, Bool, Ops
+from nfslat.results import Analysis
+from nfslat.select import is_reverse
 
 BLOCKS = (8192, 16384, 4096, 32768, 2048)  # sizes that Oracle knows, the usual one first
 _ALIKE_NS = 1_000_000  # so far the ends of waits may be from those of their ops, where clocks differ
@@ -32,39 +30,15 @@ _EDGE_NS = 100_000  # a reply wakes who waits for it in about that time
 _LEAST, _SURE = 10, 0.4  # waits that tell the shift of a clock, and how many of them have to agree
 _FEW = 16  # ops of the same bytes that a wait may have been for
 _ASKED = 20_000  # waits that are asked for it
-_MOST_FILES = 100_000
-_HEAD = re.compile(r'[^\w#]{0,40}"?(?:FILE#|FILE_ID)"?[^\w#/]{1,80}"?(?:NAME|FILE_NAME)"?\W{0,300}$', re.IGNORECASE)
-_ROW = re.compile(r'[\s"|,;]{0,40}(\d{1,6})[\s"|,;]{1,40}([/+][^"|,;\t\r\n]{1,1000}?)["\s|,;]{0,400}$', re.ASCII)
 
 
-@dataclass(frozen=True)
-class DataFiles:
-    """Number of a data file -> its path."""
-
-    paths: Mapping[int, str]
-
-
-def belongs(line: str) -> bool:
-    """Whether it is the heading of FILE# and NAME, as sqlplus prints it."""
-    return _HEAD.match(line[:500]) is not None
-
-
-def evidence(lines: Iterable[str], _: str) -> Evidence:
-    """Paths by number; raises ``InputError`` where there are none."""
-    found = parse(lines)
-    return Evidence((), (), found)
-
-
-def parse(lines: Iterable[str]) -> DataFiles:
-    """What ``select file#, name from v$datafile`` prints, in columns or with commas or bars."""
-    paths: dict[int, str] = {}
-    for line in lines:
-        found = _ROW.match(line[:2048])
-        if found and len(paths) < _MOST_FILES:
-            paths.setdefault(int(found[1]), found[2].strip())
-    if not paths:
-        raise InputError("no number and path of a data file: give what select file#, name from v$datafile prints")
-    return DataFiles(paths)
+def of_waits(name: str, waits: Sequence[Wait], files: Mapping[int, str], c: Analysis) -> OfCalls:
+    """The same of the file waits of a 10046 trace; `files` are paths of data files by their numbers."""
+    ops = c.client.ops
+    calls = calls_of(waits, ops, ~ops.spread(is_reverse(ops)), files) if has_client(c) else []
+    if not calls:
+        return OfCalls((), ["none of its waits goes with operations of the captures: no wait is joined with them"])
+    return of_calls(name, calls, c, source="10046 trace")
 
 
 def calls_of(waits: Sequence[Wait], ops: Ops, kept: Bool, paths: Mapping[int, str]) -> list[Call]:

@@ -60,7 +60,7 @@ class Outside:
         if self.joined:
             from nfslat.evidence import by_operation  # noqa: PLC0415
 
-            known, of_no_use, said = by_operation.join(known, self.joined, c)
+            known, said, of_no_use = by_operation.join(known, self.joined, c)
             unused += of_no_use
             notes += said
         if known.client_host is not None:
@@ -72,11 +72,10 @@ class Outside:
         if self.dated or self.intervals or states:
             from nfslat.evidence import dated  # noqa: PLC0415
 
-            found = dated.judge(self.dated, self.intervals, c, known)
-            known = dataclasses.replace(known, database=found.database, loads={**known.loads, **found.loads})
-            sources = [*found.latencies, *sources]
-            unused += found.unused
-            notes += found.notes
+            known, of_time, of_no_use, remarks = dated.judge(self.dated, self.intervals, c, known)
+            sources = [*of_time, *sources]
+            unused += of_no_use
+            notes += remarks
         foreign = [one for one in sources if _is_foreign(one, c)]
         known = _with_latencies(known, [one for one in sources if one not in foreign], c)
         unused += _not_used(sources, foreign, known, c)
@@ -116,11 +115,12 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
     if not (files.evidence or files.server_snapshots or files.client_snapshots):
         return Outside(given, sessions)
     # Late, here and below: usual runs read no evidence.
-    from nfslat.evidence import by_operation, read, recordings  # noqa: PLC0415
+    from nfslat.evidence import by_operation, read  # noqa: PLC0415
+    from nfslat.evidence.dated import is_dated  # noqa: PLC0415
 
     for path in files.evidence:
         found = read.read(path)
-        if recordings.is_dated(found):
+        if is_dated(found):
             dated.append(found)
             continue
         notes += [f"{found.name}: {note}" for note in found.notes]
@@ -128,7 +128,7 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
         sources += _by_mount(found.latencies) if by_operation.has_means(found) else []
     taken: dict[str, list[str]] = {}
     for side, paths in (("server", files.server_snapshots), ("client", files.client_snapshots)):
-        recorded = [path for path in paths if recordings.is_recording(path)]
+        recorded = [path for path in paths if read.is_recording(path)]
         taken[side] = [path for path in paths if path not in recorded]
         dated += [dataclasses.replace(read.read(path), side=side) for path in recorded]
     server, of_server = _host("--server-snapshot", taken["server"])
@@ -164,9 +164,9 @@ def _with_hosts(outside: Outside, server_host: _Host, client_host: _Host) -> Out
             unused.append(f"{server.name}: nothing of an NFS server in it that is of use here")
     if of_server is not None:
         notes += of_server.notes
-        from nfslat.evidence import pools  # noqa: PLC0415
+        from nfslat.evidence.interval import woken_share  # noqa: PLC0415
 
-        known = dataclasses.replace(known, woken_share=pools.woken_share(of_server.pools))
+        known = dataclasses.replace(known, woken_share=woken_share(of_server.pools))
     if client is not None:
         known = dataclasses.replace(known, client_host=client)
         if not client.mounts and not client.settings:
@@ -185,8 +185,6 @@ def _with_hosts(outside: Outside, server_host: _Host, client_host: _Host) -> Out
 def _host(option: str, paths: Sequence[str]) -> _Host:
     if len(paths) > 2:
         raise UsageError(f"{option}: give one snapshot, or two of one host: before and after")
-    if not paths:
-        return None, None
     from nfslat.evidence import snapshot  # noqa: PLC0415
 
     return _between([snapshot.read(path) for path in paths])
@@ -204,7 +202,7 @@ def _bundled(bundle: Bundle | None, notes: list[str]) -> _Host:
         except InputError as problem:
             notes.append(str(problem))
     try:
-        return _between(taken) if taken else (None, None)
+        return _between(taken)
     except InputError as problem:
         notes.append(str(problem))
         return taken[-1], None
@@ -213,7 +211,7 @@ def _bundled(bundle: Bundle | None, notes: list[str]) -> _Host:
 def _between(taken: Sequence[Snapshot]) -> _Host:
     from nfslat.evidence import interval  # noqa: PLC0415
 
-    return taken[-1], interval.difference(*taken) if len(taken) == 2 else None
+    return taken[-1] if taken else None, interval.difference(*taken) if len(taken) == 2 else None
 
 
 def _with_latencies(known: Known, sources: Sequence[Sequence[Latency]], c: Analysis) -> Known:

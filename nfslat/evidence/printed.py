@@ -1,7 +1,8 @@
-"""Numbers and instants as reports print them, in the notation of whoever made the report -> plain values."""
+"""Numbers, instants and addresses as reports print them, in the notation of whoever made them -> plain values."""
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from datetime import datetime
 
@@ -46,3 +47,15 @@ def instant(text: str) -> datetime | None:
         return datetime(year + (2000 if year < 100 else 0), month, day, hour, minute, second)  # noqa: DTZ001
     except ValueError:
         return None
+
+
+def address_of(word: str, *, local: bool = False) -> str:
+    """The address in its usual form; "" for what is none, or (but with `local`) is of no use to tell hosts apart."""
+    try:
+        address = ipaddress.ip_address(word.partition("%")[0])
+    except ValueError:
+        return ""
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
+    is_local = address.is_loopback or address.is_link_local or address.is_unspecified
+    return "" if is_local and not local else str(address)

@@ -17,16 +17,17 @@ from typing import TypeVar
 
 from nfslat.errors import InputError
 from nfslat.evidence import sqlnet_trace
-from nfslat.evidence.html_tables import is_html
 from nfslat.evidence.kinds import KINDS, Kind, Mark
 from nfslat.evidence.records import Evidence
 from nfslat.evidence.sqlnet_trace import SqlnetTrace
+from nfslat.evidence.tables import is_html
 
 T = TypeVar("T")
 
 _GZIP = b"\x1f\x8b"
 _HEAD_BYTES = 4096
 _LONGEST = 1 << 20  # characters of a line; what is behind them is not looked at
+_HEAD_LINES = 50  # that tell what a tool of a host printed from a snapshot
 _FEW_LINES = 200  # that tell folded stacks and HTML
 _KNOWN = f"an {', '.join(kind.words for kind in KINDS[:-1])} or {KINDS[-1].words}"
 
@@ -40,6 +41,21 @@ def read(path: str) -> Evidence:
 def read_sqlnet_trace(path: str) -> SqlnetTrace:
     """Read a SQL*Net trace; raises ``InputError`` likewise."""
     return _checked(path, "a SQL*Net trace", lambda: sqlnet_trace.parse(_Lines(path, "a SQL*Net trace")))
+
+
+def is_recording(path: str) -> bool:
+    """Is it what a tool of a host printed over some time, and no snapshot?"""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            head = [
+                line for _, line in zip(range(_HEAD_LINES), iter(lambda: file.readline(_LONGEST), ""), strict=False)
+            ]
+    except (OSError, ValueError):
+        return False  # which is said when it is read
+    if not head or head[0].startswith("# nfslat snapshot"):
+        return False
+    kinds = [kind for kind in KINDS if kind.name in ("host statistics", "ss")]
+    return any(kind.belongs(line) for line in head for kind in kinds)
 
 
 def _checked(path: str, wanted: str, work: Callable[[], T]) -> T:
@@ -60,31 +76,30 @@ def _checked(path: str, wanted: str, work: Callable[[], T]) -> T:
 
 
 def _read(kind: Kind, lines: _Lines, name: str) -> Evidence:
-    found = kind.parser.evidence(lines, name)
-    notes = (*found.notes, "the file is cut off: what is there was read") if lines.cut else found.notes
-    return replace(found, kind=kind.name, name=name, notes=notes)
+    evidence = kind.read(lines, name)
+    notes = (*evidence.notes, "the file is cut off: what is there was read") if lines.cut else evidence.notes
+    return replace(evidence, kind=kind.name, name=name, notes=notes)
 
 
 def _kind(lines: _Lines) -> Kind:
     """The kind that is sure of a line; else what most of the first lines look like; else what any line looks like."""
-    parsers = {kind: kind.parser for kind in KINDS}
-    told, marked, html = 0, dict.fromkeys(KINDS, 0), False
+    looked, marked, html = 0, dict.fromkeys(KINDS, 0), False
     for line in lines:
-        html = html or (told < _FEW_LINES and is_html(line))
-        first = told < _FEW_LINES and bool(line.strip())
-        told += first
-        for kind, parser in parsers.items():
-            if (kind.mark is not Mark.MOST or first) and parser.belongs(line):
+        html = html or (looked < _FEW_LINES and is_html(line))
+        first = looked < _FEW_LINES and bool(line.strip())
+        looked += first
+        for kind in KINDS:
+            if (kind.mark is not Mark.MOST or first) and kind.belongs(line):
                 if kind.mark is Mark.SURE and (kind.html or not html):
                     return kind
                 marked[kind] += 1
-        if told == _FEW_LINES and not first and not html and (most := _most(marked, told)):
+        if looked == _FEW_LINES and not first and not html and (most := _most(marked, looked)):
             return most
-    if not told:
+    if not looked:
         raise InputError("holds no text")
     if html:
         raise InputError("is HTML, and no AWR or ASH report: make a text report")
-    if most := _most(marked, told):
+    if most := _most(marked, looked):
         return most
     for kind, count in marked.items():
         if kind.mark is Mark.UNSURE and count:
@@ -92,8 +107,8 @@ def _kind(lines: _Lines) -> Kind:
     raise InputError(f"is not {_KNOWN}")
 
 
-def _most(marked: dict[Kind, int], told: int) -> Kind | None:
-    return next((kind for kind, count in marked.items() if kind.mark is Mark.MOST and 2 * count > told), None)
+def _most(marked: dict[Kind, int], lines: int) -> Kind | None:
+    return next((kind for kind, count in marked.items() if kind.mark is Mark.MOST and 2 * count > lines), None)
 
 
 class _Lines(Iterable[str]):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from nfslat.evidence.when import Span
 
@@ -34,13 +35,21 @@ class Latency:
     ops: float | None = None  # of a wait of several ops in a row, of which this is the time of each
 
 
+def together(figures: Sequence[tuple[float, int | None]]) -> tuple[float, int | None]:
+    """The mean of several means (ms, requests), and all requests; where not all tell these, each counts as much."""
+    counts = [count for _, count in figures if count is not None]
+    total = sum(counts) if len(counts) == len(figures) else None
+    weights = counts if total else [1] * len(figures)
+    return sum(mean * weight for (mean, _), weight in zip(figures, weights, strict=True)) / sum(weights), total
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What one file of an application or a tracer says."""
 
     latencies: tuple[Latency, ...] = ()
     notes: tuple[str, ...] = ()  # one sentence each, for the reader of the report
-    record: object = None  # all that was read, in the form of its kind
+    record: Any = None  # what is joined with captures, or judged beside them, in the form of its kind
     kind: str = ""  # its name in `nfslat.evidence.kinds.KINDS`
     name: str = ""  # of the file, without its folders
     span: Span | None = None  # when it was measured
@@ -70,6 +79,16 @@ class DatabaseTime:
     def share(self, seconds: float) -> float:
         """Of the database time."""
         return seconds / self.db_s
+
+
+@dataclass(frozen=True)
+class DatabaseReport:
+    """An AWR, Statspack or ASH report, or a histogram of waits."""
+
+    source: str  # "AWR report", "wait histogram", "ASH report"
+    time: DatabaseTime | None = None
+    instances: tuple[DatabaseTime, ...] = ()  # of a global report, which says nothing of a single one else
+    on_cpu_percent: float | None = None  # of the samples of ASH, those in no wait
 
 
 @dataclass(frozen=True)
@@ -133,7 +152,6 @@ class OpStats:
     queue_ms: int
     rtt_ms: int
     execute_ms: int
-    errors: int | None = None  # kernels before 5.3 do not print it
 
 
 @dataclass(frozen=True)
@@ -183,12 +201,7 @@ class NfsdStats:
     """/proc/net/rpc/nfsd. The histogram of its ``th`` line has been zero since 2009 and is not read."""
 
     threads: int
-    calls: Mapping[str, int] = field(default_factory=dict)  # procedure name -> calls since the start
-    read_bytes: int = 0
-    written_bytes: int = 0
-    tcp_connections: int = 0
-    rpc_calls: int = 0
-    bad_calls: int = 0
+    counters: Mapping[str, int] = field(default_factory=dict)  # since the start: "proc3.6", "net.3"
 
 
 @dataclass(frozen=True)
@@ -245,7 +258,7 @@ class Snapshot:
     clients: tuple[str, ...] = ()  # addresses with a connection to port 2049 of this host
     served: int | None = None  # such connections
     sockets: tuple[Socket, ...] = ()  # connections of NFS as its kernel has them
-    kernel: Mapping[str, int] = field(default_factory=dict)  # counters (`nfslat.evidence.kernel_counters`)
+    kernel: Mapping[str, int] = field(default_factory=dict)  # by name (`nfslat.evidence.counters`)
     warnings: tuple[str, ...] = ()
 
     def setting(self, name: str) -> int | None:
@@ -270,10 +283,47 @@ class Interval:
     seconds: float | None  # None: not told
     latencies: tuple[Latency, ...] = ()  # of every mount; `source` and `server` name it
     mounts: tuple[Mount, ...] = ()  # counters are the growth, `age_s` is the length of the interval
-    nfsd: NfsdStats | None = None  # counters are the growth, `threads` is the later count
     pools: tuple[Pool, ...] = ()  # counters are the growth
     span: Span | None = None  # between the two; None: not told
     load: HostLoad | None = None
     resent_share: float | None = None  # of the segments that the host sent, those that it had sent before
     disks: tuple[Disk, ...] = ()
     notes: tuple[str, ...] = ()  # what a reader of the figures has to know
+
+
+class FileEvent(NamedTuple):
+    """A wait event that is file I/O (Oracle Database Reference, appendix "Oracle Wait Events")."""
+
+    op: str  # "READ" or "WRITE"
+    # False: the session waits for I/Os that it gave out before, and not for all of each: the mean wait is not the mean
+    # time of an I/O ("direct path read": "the data is asynchronously read"; "db file parallel write": DBWR waits until
+    # some of the writes are complete).
+    blocking: bool
+
+
+FILE_EVENTS: Mapping[str, FileEvent] = {
+    name: FileEvent(op, blocking)
+    for op, blocking, names in (
+        # "db file parallel read": several reads at once, waited for together.
+        ("READ", True, "db file sequential read,db file scattered read,db file parallel read"),
+        ("WRITE", True, "db file single write"),
+        ("WRITE", False, "db file parallel write"),
+        ("READ", False, "direct path read,direct path read temp"),
+        ("WRITE", False, "direct path write,direct path write temp"),
+        ("READ", True, "log file sequential read,control file sequential read"),
+        # "log file parallel write": LGWR waits until all of them are written.
+        ("WRITE", True, "log file single write,log file parallel write"),
+        ("WRITE", True, "control file single write,control file parallel write"),
+    )
+    for name in names.split(",")
+}
+_CUT_NAME = 24  # characters: a report has columns of 26 and more, and cuts longer names
+
+
+def file_event(name: str) -> FileEvent | None:
+    """What the wait event `name` does, also where a report has cut the name; None where it moves no data of a file."""
+    name = " ".join(name.split())
+    if name in FILE_EVENTS or len(name) < _CUT_NAME:
+        return FILE_EVENTS.get(name)
+    longer = {event for full, event in FILE_EVENTS.items() if full.startswith(name)}
+    return longer.pop() if len(longer) == 1 else None

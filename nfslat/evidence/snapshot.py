@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import fields, replace
 from functools import reduce
 from itertools import chain
 
 from nfslat.errors import InputError
-from nfslat.evidence import configured
-from nfslat.evidence.host_texts import HOST_TEXTS, Numbered
+from nfslat.evidence.host_texts import HOST_TEXTS, Line, collect
 from nfslat.evidence.records import Setting, Snapshot
 
 LIMIT_BYTES = 64 << 20  # a snapshot has some 100 KiB; what is larger is something else
@@ -78,7 +77,8 @@ def _snapshot(path: str, text: str) -> Snapshot:
     warnings: list[str] = []
     unreadable: dict[str, list[str]] = {}
     read_titles: set[str] = set()
-    sections = _sections(text)
+    pieces = (part.partition("\n") for part in f"\n{text}".split(f"\n{_SECTION}")[1:])
+    sections = [(title.strip(), body) for title, _, body in pieces if title.strip() != "end"]
     if not text.rstrip().endswith(f"{_SECTION}end"):
         warnings.append(f"{path} is cut short: what follows '{sections[-1][0] if sections else _FIRST}' is missing")
         if sections and not text.endswith("\n"):
@@ -86,42 +86,28 @@ def _snapshot(path: str, text: str) -> Snapshot:
             # Half a number looks like a whole number.
             sections[-1] = title, body.rpartition("\n")[0]
     for title, body in sections:
-        for place, reason in _refused(title, body):
-            unreadable.setdefault(reason, []).append(place)
-        readable = "\n".join(line for line in body.split("\n") if not _UNREADABLE.search(line))
-        numbered = ((match[1], match[2]) for line in readable.split("\n") if (match := _NUMBERED.fullmatch(line)))
-        if not readable.strip() or title in read_titles:
+        readable = []
+        for line in body.split("\n"):
+            # As scripts/snapshot.sh says it in place of a section or of a value.
+            if refused := _UNREADABLE.search(line):
+                unreadable.setdefault(refused[1], []).append(line[: refused.start()].rstrip(": ") or title)
+            else:
+                readable.append(line)
+        if not any(line.strip() for line in readable) or title in read_titles:
             continue
         read_titles.add(title)
+        numbered = ((match[1], match[2]) for line in readable if (match := _NUMBERED.fullmatch(line)))
         try:
-            if part := _part(title, title, readable, numbered):
+            if part := _part(title, title, "\n".join(readable), numbered):
                 parts.append(part)
         except InputError as error:
             warnings.append(f"left out: {error}")
-    for reason, places in unreadable.items():
-        warnings.append(f"not readable, {reason}: {', '.join(places)}")
+    warnings += [f"not readable, {reason}: {', '.join(places)}" for reason, places in unreadable.items()]
     merged = reduce(_merged, parts)
     return _with_threads(replace(merged, warnings=(*merged.warnings, *warnings)))
 
 
-def _sections(text: str) -> list[tuple[str, str]]:
-    """(title, text) of each section."""
-    found = []
-    for part in f"\n{text}".split(f"\n{_SECTION}")[1:]:
-        title, _, body = part.partition("\n")
-        if title.strip() != "end":
-            found.append((title.strip(), body))
-    return found
-
-
-def _refused(title: str, body: str) -> Iterator[tuple[str, str]]:
-    """(what could not be read, why), as scripts/snapshot.sh says it in place of a section or of a value."""
-    for line in body.split("\n"):
-        if match := _UNREADABLE.search(line):
-            yield line[: match.start()].rstrip(": ") or title, match[1]
-
-
-def _part(name: str, title: str, text: str, lines: Numbered) -> Snapshot | None:
+def _part(name: str, title: str, text: str, lines: Iterable[Line]) -> Snapshot | None:
     """What one text tells: a snapshot that holds nothing else. None for a text that is there for people to read."""
     row = _TITLES.get(title) or _TITLES.get(title.rpartition("/")[2])
     return None if row is None or row.read is None else Snapshot(name, **{"system": "", **row.read(text, name, lines)})
@@ -130,29 +116,18 @@ def _part(name: str, title: str, text: str, lines: Numbered) -> Snapshot | None:
 def _merged(one: Snapshot, two: Snapshot) -> Snapshot:
     """Both together. Of what both tell the first holds; of what files set the later, and a warning says so."""
     known = {(mount.device, mount.path) for mount in one.mounts}
-    knobs, warnings = configured.collect(chain(one.configured.items(), two.configured.items()))
-    return Snapshot(
-        name=one.name,
-        system=one.system or two.system,
-        release=one.release or two.release,
-        distribution=one.distribution or two.distribution,
-        hostname=one.hostname or two.hostname,
-        taken=one.taken or two.taken,
-        zone_min=two.zone_min if one.zone_min is None else one.zone_min,
-        boot=one.boot or two.boot,
-        memory_bytes=two.memory_bytes if one.memory_bytes is None else one.memory_bytes,
-        cpus=two.cpus if one.cpus is None else one.cpus,
-        settings={**two.settings, **one.settings},
-        configured=knobs,
-        mounts=one.mounts + tuple(mount for mount in two.mounts if (mount.device, mount.path) not in known),
-        nfsd=one.nfsd or two.nfsd,
-        pools=one.pools or two.pools,
-        addresses=one.addresses or two.addresses,
-        clients=one.clients or two.clients,
-        served=two.served if one.served is None else one.served,
-        sockets=one.sockets or two.sockets,
-        kernel={**two.kernel, **one.kernel},
-        warnings=one.warnings + two.warnings + tuple(warnings),
+    knobs, warnings = collect(chain(one.configured.items(), two.configured.items()))
+    first = {field.name: value for field in fields(one) if (value := getattr(one, field.name)) not in (None, "", ())}
+    return replace(
+        two,
+        **first
+        | {
+            "settings": {**two.settings, **one.settings},
+            "configured": knobs,
+            "mounts": one.mounts + tuple(mount for mount in two.mounts if (mount.device, mount.path) not in known),
+            "kernel": {**two.kernel, **one.kernel},
+            "warnings": one.warnings + two.warnings + tuple(warnings),
+        },
     )
 
 

@@ -6,13 +6,12 @@ flight, then all since the connection began; wscale is the peer's shift, then th
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nfslat.errors import InputError
+from nfslat.evidence.printed import address_of
 from nfslat.evidence.records import Evidence, Socket
 
 if TYPE_CHECKING:  # help, which lists what can be read, does not wait for numpy
@@ -26,29 +25,11 @@ _TOLD = re.compile(r"(?<!\w)(?:rto|rtt|wscale|cwnd):\d")
 _LONGEST, _MOST = 4096, 10_000
 
 
-@dataclass(frozen=True)
-class Sockets:
-    """All of them."""
-
-    sockets: tuple[Socket, ...]
-
-
-def belongs(line: str) -> bool:
-    """Whether only ss prints such a line: several figures of TCP."""
-    return len(_TOLD.findall(line[:_LONGEST])) >= 3
-
-
-def evidence(lines: Iterable[str], _: str) -> Evidence:
-    """Connections, which are joined with those of the captures; raises ``InputError`` where there are none."""
-    return Evidence((), (), parse(lines))
-
-
-def parse(lines: Iterable[str]) -> Sockets:
-    """Read them; raises ``InputError`` where none has figures."""
-    found = every(lines)
-    if not found:
+def read(lines: Iterable[str], _: str) -> Evidence:
+    """Connections, which are joined with those of the captures; raises ``InputError`` where none has figures."""
+    if not (sockets := every(lines)):
         raise InputError("no TCP connection with its figures can be read: give what ss -tino prints")
-    return Sockets(found)
+    return Evidence(record=sockets)
 
 
 def every(lines: Iterable[str]) -> tuple[Socket, ...]:
@@ -72,22 +53,15 @@ def _without(told: Mapping[str, tuple[float, ...]], ports: set[str]) -> dict[str
 
 def _endpoint(word: str) -> tuple[str, int] | None:
     match = _END.match(word)
-    if match is None or int(match[3]) > 65_535:
-        return None
-    try:
-        address = ipaddress.ip_address(match[1] or match[2])
-    except ValueError:
-        return None
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
-        address = address.ipv4_mapped
-    return str(address), int(match[3])
+    address = address_of(match[1] or match[2], local=True) if match and int(match[3]) <= 65_535 else ""
+    return (address, int(match[3])) if match and address else None
 
 
-def of_connections(sockets: Sockets, connections: Iterable[Connection], clients: set[str]) -> list[str]:
+def of_connections(sockets: Iterable[Socket], connections: Iterable[Connection], clients: set[str]) -> list[str]:
     """A sentence for each connection of the captures that ss shows; `clients` are the addresses of clients."""
     known = {one.key for one in connections if one.transport == "tcp"}
     said = []
-    for one in sockets.sockets:
+    for one in sockets:
         if ("tcp", *sorted([one.local, one.peer])) in known:
             side = "client" if one.local[0] in clients else "server"
             said.append(f"{_named(one.local)} to {_named(one.peer)}, as the {side} has it: {', '.join(_words(one))}")

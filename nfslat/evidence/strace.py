@@ -14,11 +14,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from nfslat.errors import InputError
+from nfslat.evidence.kinds import STRACE
 from nfslat.evidence.records import Evidence
 
 _LONGEST, _MOST = 1 << 16, 2_000_000
 _LATEST_NS = 10_000_000  # strace prints arguments in less, on a busy host, too
-_LINE = re.compile(r"(?:\[pid {1,8}(\d{1,10})\] |(\d{1,10}) {1,8})?(\d{9,11})\.(\d{6}) (?=\w|<\.\.\. )", re.ASCII)
+_LINE = re.compile(STRACE, re.ASCII)
 _CALL = re.compile(r"(pread64|pwrite64|preadv2?|pwritev2?|fsync|fdatasync)\(", re.ASCII)
 _RESUMED = re.compile(r"<\.\.\. (\w{1,20}) resumed>(?:, )?", re.ASCII)
 _FILE = re.compile(r"\d{1,9}<([^<>]{1,4096})>")
@@ -49,31 +50,8 @@ class Call:
         return self.event or self.name
 
 
-@dataclass(frozen=True)
-class Strace:
-    """All that a log has, in its order."""
-
-    calls: tuple[Call, ...]
-    unreadable: int  # calls that were cut
-    failed: int
-    others: int  # read and write, which have no offset
-
-
-def belongs(line: str) -> bool:
-    """Whether only strace prints such a line: an instant, then a call."""
-    text = line[:200]
-    found = _LINE.match(text)
-    return found is not None and re.match(r"\w{2,30}\(|<\.\.\. \w{1,20} resumed>", text[found.end() :]) is not None
-
-
-def evidence(lines: Iterable[str], _: str) -> Evidence:
-    """Calls, which are joined with operations; raises ``InputError`` where there are none."""
-    found = parse(lines)
-    return Evidence((), notes(found), found)
-
-
-def parse(lines: Iterable[str]) -> Strace:
-    """Read them; raises ``InputError`` where no call has file, offset and duration."""
+def read(lines: Iterable[str], _: str) -> Evidence:
+    """Calls, which are joined with operations; raises ``InputError`` where none has file, offset and duration."""
     calls: list[Call] = []
     counts = Counter[str]()
     begun: dict[str, tuple[int, str]] = {}  # by task: when, and what was printed of the call
@@ -111,7 +89,12 @@ def parse(lines: Iterable[str]) -> Strace:
             "no call with file, offset and duration can be read: run strace -f -ttt -T -yy -e trace=pread64,pwrite64,"
             "preadv,pwritev,fsync,fdatasync -o FILE -p PID"
         )
-    return Strace(tuple(calls), counts["unreadable"], counts["failed"], counts["others"])
+    notes = (
+        (counts["failed"], "{:,} calls failed and are left out"),
+        (counts["others"], "{:,} calls of read and write have no offset, so they are not joined"),
+        (counts["unreadable"], "calls that could not be read: {:,}"),
+    )
+    return Evidence((), tuple(words.format(count) for count, words in notes if count), tuple(calls))
 
 
 def _returned_by(call: Call, stamp_ns: int) -> Call:
@@ -137,15 +120,3 @@ def _call(name: re.Match[str], text: str, begin_ns: int, counts: Counter[str]) -
         counts["failed"] += moved < 0
         return None  # nothing was moved: the end of the file
     return Call("pread" if name[1].startswith("pread") else "pwrite", file[1], int(at[2]), moved, begin_ns, end_ns)
-
-
-def notes(found: Strace) -> tuple[str, ...]:
-    """What is not among the calls."""
-    said = []
-    if found.failed:
-        said.append(f"{found.failed:,} calls failed and are left out")
-    if found.others:
-        said.append(f"{found.others:,} calls of read and write have no offset, so they are not joined")
-    if found.unreadable:
-        said.append(f"calls that could not be read: {found.unreadable:,}")
-    return tuple(said)

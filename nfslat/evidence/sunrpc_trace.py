@@ -31,10 +31,11 @@ from nfslat.model.tables import I8, I32, I64, U32, Table
 
 CLIENT, SERVER = 0, 1  # values of ``SunrpcTrace.side``
 
-_EVENTS = ("rpc_stats_latency: ", "svc_stats_latency: ", "xprt_reserve: ", "svc_xprt_dequeue: ")
 # "771.026677: sunrpc:"; whole numbers are another trace clock (a counter, the processor's ticks).
-_TIME = re.compile(r"(?<![\w.])([0-3]?\d{1,9})(?:\.(\d{1,9}))?: {1,4}(?:sunrpc:)?$")
-_TIME_LENGTH = 40
+_EVENT = re.compile(
+    r"(?<![\w.])([0-3]?\d{1,9})(?:\.(\d{1,9}))?: {1,4}(?:sunrpc:)?"
+    r"(rpc_stats_latency|svc_stats_latency|xprt_reserve|svc_xprt_dequeue): "
+)
 _XID = re.compile(r"\bxid=0x([0-9a-fA-F]{1,8})\b")
 # What stands behind the last number has to be seen, or the end of the file may have cut it.
 _CLIENT = re.compile(r"(\w{1,32})v(\d{1,3}) (\w{1,40}) backlog=(\d{1,13}) rtt=(\d{1,13}) execute=(\d{1,13})(?=\s)")
@@ -45,7 +46,7 @@ _PROC = re.compile(r"\bproc=(\w{1,40})")
 _LONGEST = 2048  # characters of a line
 _SOON_NS = 50_000  # the event is printed that much later than its times were taken, at most
 _MOST_NAMES = 4096
-_MOST_WAITING = 1 << 20  # RPCs with a slot and without an end yet
+_MOST_OPEN = 1 << 20  # RPCs with a slot and without an end yet; threads
 
 
 class SunrpcTrace(Table):
@@ -95,149 +96,100 @@ class _Thread:
 
     def answer(self, t_ns: int) -> tuple[int, int]:
         """The time of the `take` that this is the answer to, and its wakeup."""
-        taken, self._taken = self._taken, (-1, -1)
-        self._last_ns = t_ns
+        taken, self._taken, self._last_ns = self._taken, (-1, -1), t_ns
         return taken
 
 
-def _thread(threads: dict[str, _Thread], line: str, end: int) -> _Thread | None:
-    number = _THREAD.search(line, 0, end)
-    if number is None or (number[1] not in threads and len(threads) == _MOST_WAITING):
-        return None
-    return threads.setdefault(number[1], _Thread())
-
-
-def belongs(line: str) -> bool:
-    """Whether only a trace of the kernel has such a line."""
-    if line.startswith("# tracer:"):
-        return True
-    return any(mark in line for mark in (": rpc_", ":rpc_", ": svc_", ":svc_", ": xprt_", ":xprt_")) and (
-        re.search(r"\d: {1,4}(?:sunrpc:)?(?:rpc|svc|xprt)_\w{1,40}:", line) is not None
-    )
-
-
-def evidence(lines: Iterable[str], name: str) -> Evidence:
-    """What the file `name` says; raises ``InputError`` where it holds nothing."""
+def read(lines: Iterable[str], name: str) -> Evidence:
+    """A row an RPC, and means by operation; raises ``InputError`` where it has neither of the events with latencies."""
     trace = parse(lines)
-    return Evidence(latencies(trace, name), notes(trace), trace)
+    return Evidence(_latencies(trace, name), _notes(trace), trace)
 
 
 def parse(lines: Iterable[str]) -> SunrpcTrace:
-    """Read a trace; raises ``InputError`` where it holds neither of the two events with latencies."""
-    columns = {name: array("q") for name in SunrpcTrace.columns()}
+    """The RPCs; raises ``InputError`` likewise."""
+    rows = array("q")
     names: dict[str, int] = {}
     slots: dict[int, int] = {}
     threads: dict[str, _Thread] = {}
     unreadable = 0
     for whole in lines:
-        if "xid=" not in whole and "svc_xprt_dequeue: " not in whole:
-            continue
         line = whole[:_LONGEST]
-        event, at = next(((name, at) for name in _EVENTS if (at := line.find(name)) > 0), ("", 0))
-        time = _TIME.search(line[max(0, at - _TIME_LENGTH) : at]) if event else None
-        if time is None:
+        event = _EVENT.search(line) if "xid=" in whole or "svc_xprt_dequeue: " in whole else None
+        if event is None:
             continue
-        t_ns = -1 if time[2] is None else int(time[1]) * 10**9 + int(time[2].ljust(9, "0"))
-        if event == "svc_xprt_dequeue: ":
-            if (thread := _thread(threads, line, at)) and (wakeup := _WAKEUP.search(line, at)):
+        t_ns = -1 if event[2] is None else int(event[1]) * 10**9 + int(event[2].ljust(9, "0"))
+        what, at, thread = event[3], event.end(), None
+        if what.startswith("svc") and (of := _THREAD.search(line, 0, event.start(3))):
+            thread = threads.get(of[1]) or (threads.setdefault(of[1], _Thread()) if len(threads) < _MOST_OPEN else None)
+        if what == "svc_xprt_dequeue":
+            if thread and (wakeup := _WAKEUP.search(line, at)):
                 thread.take(t_ns, int(wakeup[1]))
             continue
         xid = _XID.search(line, at)
-        if event == "xprt_reserve: ":
-            if xid and len(slots) < _MOST_WAITING:
-                slots[int(xid[1], 16)] = t_ns
+        number = int(xid[1], 16) if xid else -1
+        if what == "xprt_reserve":
+            if xid and len(slots) < _MOST_OPEN:
+                slots[number] = t_ns
             continue
-        read = (_client if event == "rpc_stats_latency: " else _server)(line, xid.end()) if xid else None
-        if xid is None or read is None or (read[0] not in names and len(names) == _MOST_NAMES):
+        is_client = what == "rpc_stats_latency"
+        figures = (_CLIENT if is_client else _SERVER).search(line, xid.end()) if xid else None
+        name, backlog_us, rtt_us, slot_us, taken_ns, wakeup_us = "", -1, -1, -1, -1, -1
+        if figures and is_client:
+            name = figures[3] if figures[1] == "nfs" else f"{figures[1]} {figures[3]}"
+            backlog_us, rtt_us = int(figures[4]), int(figures[5])
+        elif figures and (proc := _PROC.search(line, at)):  # older kernels do not print it
+            name = proc[1]
+        if figures is None or (name not in names and len(names) == _MOST_NAMES):
             unreadable += 1
             continue
-        name, backlog_us, rtt_us, execute_us = read
-        number = int(xid[1], 16)
-        slot_us = -1
-        if rtt_us >= 0 and (reserved := slots.pop(number, -1)) >= 0:
+        execute_us = int(figures[figures.re.groups])
+        if is_client and (reserved := slots.pop(number, -1)) >= 0:
             since = t_ns - execute_us * 1000
             # A slot of long before the start is that of an older RPC with this XID.
             slot_us = max(reserved - since, 0) // 1000 if since - _SOON_NS <= reserved <= t_ns else -1
-        taken_ns, wakeup_us = -1, -1
-        if rtt_us < 0 and (thread := _thread(threads, line, at)):
+        if thread:
             taken_ns, wakeup_us = thread.answer(t_ns)
-        row = (
-            int(rtt_us < 0),
-            t_ns,
-            number,
-            backlog_us,
-            slot_us,
-            rtt_us,
-            execute_us,
-            taken_ns,
-            wakeup_us,
-            names.setdefault(name, len(names)),
-        )
-        for column, value in zip(columns.values(), row, strict=True):
-            column.append(value)
-    if not len(columns["xid"]):
+        side, row = SERVER - is_client, names.setdefault(name, len(names))
+        rows.extend((side, t_ns, number, backlog_us, slot_us, rtt_us, execute_us, taken_ns, wakeup_us, row))
+    if not rows:
         raise InputError("a kernel trace without rpc_stats_latency and svc_stats_latency: switch these events on")
+    columns = np.frombuffer(rows, np.int64).reshape(-1, len(SunrpcTrace.columns())).T
     return SunrpcTrace.from_columns(
-        {name: np.frombuffer(column, np.int64) for name, column in columns.items()},
-        names=tuple(names),
-        unreadable=unreadable,
+        dict(zip(SunrpcTrace.columns(), columns, strict=True)), names=tuple(names), unreadable=unreadable
     )
 
 
-def latencies(trace: SunrpcTrace, name: str) -> tuple[Latency, ...]:
+def _latencies(trace: SunrpcTrace, name: str) -> tuple[Latency, ...]:
     """Means by operation, those with most RPCs first; RPCs of other programs than NFS are left out."""
-    found: list[Latency] = []
-    for side, layers in ((CLIENT, ("client", "slot wait", "client wire")), (SERVER, ("server thread",))):
-        for number in _by_count(trace.name[trace.side == side]):
+    latencies = []
+    for side, layers in (
+        (CLIENT, (("client", trace.execute_us), ("slot wait", trace.backlog_us), ("client wire", trace.rtt_us))),
+        (SERVER, (("server thread", trace.execute_us),)),
+    ):
+        counts = np.bincount(trace.name[trace.side == side], minlength=len(trace.names))
+        for number in np.argsort(-counts, kind="stable").tolist():
             op = trace.names[number]
-            rows = (trace.side == side) & (trace.name == number)
-            for layer in layers if op and " " not in op else ():
-                column = {"slot wait": trace.backlog_us, "client wire": trace.rtt_us}.get(layer, trace.execute_us)
-                found.append(_latency(layer, op, column[rows], f"sunrpc trace {name}"))
-    return tuple(found)
+            if not counts[number] or not op or " " in op:
+                continue
+            for layer, column in layers:
+                took_us = np.sort(column[(trace.side == side) & (trace.name == number)])
+                p99_ms = int(took_us[rank(len(took_us), 99)]) / 1e3
+                mean_ms, most_ms, source = float(took_us.mean()) / 1e3, int(took_us[-1]) / 1e3, f"sunrpc trace {name}"
+                latencies.append(Latency(layer, op, mean_ms, len(took_us), source, p99_ms, most_ms))
+    return tuple(latencies)
 
 
-def notes(trace: SunrpcTrace) -> tuple[str, ...]:
+def _notes(trace: SunrpcTrace) -> tuple[str, ...]:
     """What a reader of the figures has to know."""
-    said = []
-    if (trace.t_ns < 0).any():
-        said.append("the trace clock does not count seconds: XIDs that occur twice are not joined")
-    if (trace.side == SERVER).any() and "COMPOUND" in trace.names:
-        said.append("a server names NFSv4 calls COMPOUND; joined by XID they get their operation")
-    if trace.unreadable:
-        said.append(f"lines of RPCs that could not be read: {trace.unreadable}")
-    return tuple(said)
-
-
-def _client(line: str, begin: int) -> tuple[str, int, int, int] | None:
-    found = _CLIENT.search(line, begin)
-    if found is None:
-        return None
-    name = found[3] if found[1] == "nfs" else f"{found[1]} {found[3]}"
-    return name, int(found[4]), int(found[5]), int(found[6])
-
-
-def _server(line: str, begin: int) -> tuple[str, int, int, int] | None:
-    found = _SERVER.search(line, begin)
-    if found is None:
-        return None
-    proc = _PROC.search(line, begin)  # older kernels do not print it
-    return proc[1] if proc else "", -1, -1, int(found[1])
-
-
-def _by_count(numbers: I32) -> list[int]:
-    counts = np.bincount(numbers)
-    return [int(number) for number in np.argsort(-counts, kind="stable") if counts[number]]
-
-
-def _latency(layer: str, op: str, took_us: I64, source: str) -> Latency:
-    ordered = np.sort(took_us)
-    return Latency(
-        layer=layer,
-        op=op,
-        mean_ms=float(ordered.mean()) / 1e3,
-        count=len(ordered),
-        source=source,
-        p99_ms=int(ordered[rank(len(ordered), 99)]) / 1e3,
-        max_ms=int(ordered[-1]) / 1e3,
+    told = (
+        (trace.t_ns < 0).any(),
+        (trace.side == SERVER).any() and "COMPOUND" in trace.names,
+        trace.unreadable,
     )
+    words = (
+        "the trace clock does not count seconds: XIDs that occur twice are not joined",
+        "a server names NFSv4 calls COMPOUND; joined by XID they get their operation",
+        f"lines of RPCs that could not be read: {trace.unreadable}",
+    )
+    return tuple(sentence for sentence, holds in zip(words, told, strict=True) if holds)

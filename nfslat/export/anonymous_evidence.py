@@ -11,7 +11,7 @@ from nfslat.evidence.known import Known
 from nfslat.evidence.records import Snapshot
 from nfslat.export.anonymous import Pseudonyms
 
-# A process of somebody's (`nfslat.evidence.perf_sched`), what a host mounts, and paths that not all hosts have.
+# A process of somebody's (`nfslat.evidence.stacks`), what a host mounts, and paths that not all hosts have.
 _PLACES = (
     r"(?P<process>(?<=: )(?!nfsd |lockd |rpciod |k\w+/)\S.*?(?= waited [\d.]+ ms for a processor))"
     r"|(?P<device>(?<![^\s(])(?:[^\s(,:/]+|\[[^\]\s]+\]|[0-9a-fA-F:]+):/[^\s,;:()]*)"

@@ -10,7 +10,6 @@ import numpy as np
 
 from nfslat.clock.tick import tick_of_stamps
 from nfslat.evidence.sqlnet_trace import SqlnetTrace
-from nfslat.evidence.sqlnet_trace import notes as trace_notes
 from nfslat.model.causes import LIMITS, Cause, Limit
 from nfslat.model.tables import I64, endpoint
 from nfslat.model.units import iso, to_ms, to_s
@@ -118,7 +117,7 @@ def make(
             f"conversations that may hang and were not examined because there are too many: {hanging.left_out:,}"
         )
     if trace is not None:
-        notes += trace_notes(trace)
+        notes += trace.notes
         if all(detail.sqlnet_trace is None for detail in details):
             others = [row for row in order[:_CLOSELY] if row not in costliest]
             notes.insert(0, _not_compared(first, others if stream is None else None))

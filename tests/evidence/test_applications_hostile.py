@@ -13,32 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nfslat.errors import InputError
-from nfslat.evidence import (
-    bcc,
-    dtrace,
-    fio,
-    folded,
-    host_statistics,
-    nfsd_status,
-    oracle_ash,
-    oracle_files,
-    oracle_trace,
-    oracle_waits,
-    perf_sched,
-    sockets,
-    strace,
-    sunrpc_trace,
-)
+from nfslat.evidence.kinds import KINDS, Kind
 from nfslat.evidence.read import read
 
 DATA = Path(__file__).parent / "data"
 FILES = sorted(path.name for path in DATA.glob("app_*"))
 TEXTS = {file: (DATA / file).read_text() for file in FILES}
-READERS: list[Any] = [
-    oracle_trace, oracle_waits, oracle_ash, dtrace, sunrpc_trace, perf_sched, folded, fio, host_statistics, sockets,
-    bcc, strace, nfsd_status, oracle_files,
-]  # fmt: skip
-
 NUMBERS = st.sampled_from(
     [
         "0",
@@ -93,13 +73,13 @@ def refused_in_one_line(work: Callable[[], Any]) -> Any:
     return None
 
 
-def check_record(reader: Any, lines: list[str]) -> None:
-    """Parse with `reader`, and hold what its figures promise."""
-    record = refused_in_one_line(lambda: reader.parse(iter(lines)))
-    if record is None:
+def check(kind: Kind, lines: list[str]) -> None:
+    """Read as `kind`, and hold what its figures promise."""
+    evidence = refused_in_one_line(lambda: kind.read(iter(lines), "x"))
+    if evidence is None:
         return
-    assert all(isinstance(note, str) for note in (reader.notes(record) if hasattr(reader, "notes") else ()))
-    for latency in reader.latencies(record, "x") if hasattr(reader, "latencies") else ():
+    assert all(note and "\n" not in note for note in evidence.notes)
+    for latency in evidence.latencies:
         assert math.isfinite(latency.mean_ms)
         assert latency.mean_ms >= 0
         assert latency.count is None or latency.count >= 0
@@ -111,16 +91,16 @@ def check_record(reader: Any, lines: list[str]) -> None:
 def test_every_reader_gives_a_record_or_one_line(text: str) -> None:
     """Each reader gets the damaged text of each source."""
     lines = text.splitlines(keepends=True)
-    for reader in READERS:
-        check_record(reader, lines)
+    for kind in KINDS:
+        check(kind, lines)
 
 
 @settings(max_examples=examples(100))
 @given(st.lists(PIECES, max_size=20).map(" ".join))
 def test_pieces_in_any_order(text: str) -> None:
     """Words of all sources on one line and on many."""
-    for reader in READERS:
-        check_record(reader, text.split(";"))
+    for kind in KINDS:
+        check(kind, text.split(";"))
 
 
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -171,6 +151,6 @@ LONG: list[Callable[[int], str]] = [
 @pytest.mark.parametrize("line", LONG, ids=range(len(LONG)))
 def test_long_lines_are_read_in_linear_time(line: Callable[[int], str]) -> None:
     """A megabyte without an end of line; a search that is not linear would not come back."""
-    for reader in READERS:
-        check_record(reader, line(1 << 20).splitlines(keepends=True))
-        reader.belongs(line(1 << 20))
+    for kind in KINDS:
+        check(kind, line(1 << 20).splitlines(keepends=True))
+        kind.belongs(line(1 << 20))

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from nfslat.evidence.read import read
 from nfslat.evidence.sunrpc_join import join
-from nfslat.evidence.sunrpc_trace import CLIENT, SERVER, SunrpcTrace, latencies, notes, parse
+from nfslat.evidence.sunrpc_trace import SunrpcTrace, parse
+from nfslat.evidence.sunrpc_trace import read as read_trace
 
 DATA = Path(__file__).parent / "data"
 S, MS, US = 10**9, 10**6, 1000
@@ -31,29 +32,6 @@ def trace_of(*rows: tuple[int, int, int]) -> SunrpcTrace:
 def ops(*pairs: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """(XID, ns) of ops as columns."""
     return np.array([xid for xid, _ in pairs], np.uint32), np.array([at for _, at in pairs], np.int64)
-
-
-def test_the_three_ways_to_print_a_trace() -> None:
-    """tracing/trace, trace-cmd report and perf script, of old and new kernels; a torn last line is counted."""
-    trace = read(str(DATA / "app_sunrpc.txt")).record
-    assert trace is not None
-    assert trace.side.tolist() == [CLIENT] * 4 + [SERVER] * 3
-    assert [f"{xid:08x}" for xid in trace.xid.tolist()[:4]] == ["260eab5d", "260eab5e", "260eab5f", "ff9faaf9"]
-    assert trace.backlog_us.tolist() == [40010, 15, 20000, 33, -1, -1, -1]
-    assert trace.rtt_us.tolist() == [1000, 2000, 1020, 195, -1, -1, -1]
-    assert trace.execute_us.tolist() == [41026, 2032, 21030, 282, 900, 1900, 950]
-    assert [trace.names[name] for name in trace.name] == [
-        "READ", "WRITE", "READ", "nfs4_cb CB_RECALL", "", "WRITE", "READ",
-    ]  # fmt: skip
-    assert trace.t_ns.tolist()[3] == 975_061_000_123
-    assert trace.unreadable == 1
-
-
-def test_the_wait_for_a_slot_is_told_from_the_wait_to_send() -> None:
-    """Where xprt_reserve is traced: 39.9 of 40.01 ms."""
-    trace = read(str(DATA / "app_sunrpc.txt")).record
-    assert trace is not None
-    assert trace.slot_us.tolist() == [39_900, -1, -1, -1, -1, -1, -1]
 
 
 TAKEN = """\
@@ -101,20 +79,6 @@ def test_threads_do_not_mix_up_their_calls(steps: list[tuple[int, int]], first: 
             lines += [f"{head}{piece}: svc_xprt_dequeue: wakeup-us=9\n" for piece in range(pieces)]
             held[thread] = at * S + (pieces - 1) * 100 * MS
     assert parse(lines).taken_ns.tolist() == true
-
-
-def test_latencies_by_layer_leave_other_programs_out() -> None:
-    """Client, slot wait and client wire for each operation; the server's thread."""
-    trace = read(str(DATA / "app_sunrpc.txt")).record
-    assert trace is not None
-    found = {(latency.layer, latency.op): latency for latency in latencies(trace, "x")}
-    assert set(found) == {
-        *((layer, op) for layer in ("client", "slot wait", "client wire") for op in ("READ", "WRITE")),
-        ("server thread", "READ"),
-        ("server thread", "WRITE"),
-    }
-    assert found["slot wait", "READ"].mean_ms == pytest.approx(30.005)
-    assert found["client wire", "READ"].count == 2
 
 
 def test_ops_are_found_whatever_the_clocks_say() -> None:
@@ -169,7 +133,7 @@ def test_a_clock_that_counts_no_seconds_joins_what_occurs_once() -> None:
     joined = join(trace, *ops((5, S), (6, 2 * S)))
     assert joined.row.tolist() == [0, -1]
     assert (joined.ambiguous, joined.missing) == (1, 0)
-    assert any("does not count seconds" in note for note in notes(trace))
+    assert any("does not count seconds" in note for note in read_trace(lines, "x").notes)
 
 
 def test_sides_are_kept_apart() -> None:

@@ -17,9 +17,8 @@ from wire import read, write
 from nfslat.cli import main as cli
 from nfslat.errors import InputError
 from nfslat.evidence import strace
-from nfslat.evidence.calls_join import _named, join
-from nfslat.evidence.read import read as read_evidence
-from nfslat.evidence.strace import Call, Strace
+from nfslat.evidence.calls import _named, join
+from nfslat.evidence.strace import Call
 from nfslat.model.tables import Ops
 from nfslat.select import is_reverse
 
@@ -29,28 +28,15 @@ DATA = Path(__file__).parent / "data"
 # --- What strace prints -----------------------------------------------------------------------------------------------
 
 
-def test_each_form_of_a_call_is_read() -> None:
-    """With a task or without, in two lines, with vectors, with data that look like arguments."""
-    evidence = read_evidence(str(DATA / "app_strace.txt"))
-    assert evidence.kind == "strace"
-    found = evidence.record
-    assert isinstance(found, Strace)
-    assert found.calls == (
-        Call("pread", "/mnt/nfs/u01/system01.dbf", 81920, 8192, 1795531628_123456000, 1795531628_179579000),
-        Call("pread", "/mnt/nfs/u01/system01.dbf", 90112, 4096, 1795531628_180000000, 1795531628_180012000),
-        Call("pwrite", "/mnt/nfs/u01/redo01.log", 512, 1024, 1795531628_200000000, 1795531628_212000000),
-        Call("pread", "/mnt/nfs/u01/users01.dbf", 16384, 8192, 1795531628_150000000, 1795531628_206543000),
-        Call("pread", "/mnt/nfs/u01/users01.dbf", 0, 16384, 1795531628_300000000, 1795531628_301000000),
-        Call("fsync", "/mnt/nfs/u01/redo01.log", 0, 0, 1795531628_400000000, 1795531628_412000000),
-    )
-    assert (found.failed, found.others, found.unreadable) == (1, 1, 1)
-    assert any("have no offset" in note for note in evidence.notes)
+def _calls(log: list[str]) -> tuple[Call, ...]:
+    calls: tuple[Call, ...] = strace.read(log, "x").record
+    return calls
 
 
 def test_a_log_without_durations_says_how_to_trace() -> None:
     """Without -T a call has no end."""
     with pytest.raises(InputError, match="run strace -f -ttt -T -yy"):
-        strace.parse(['1 1795531628.123456 pread64(7</mnt/f>, "", 8192, 0) = 8192\n'])
+        _calls(['1 1795531628.123456 pread64(7</mnt/f>, "", 8192, 0) = 8192\n'])
 
 
 def test_a_write_in_two_lines_has_all_its_arguments_in_the_first() -> None:
@@ -63,13 +49,12 @@ def test_a_write_in_two_lines_has_all_its_arguments_in_the_first() -> None:
         "8 1795531628.104000 <... pwritev2 resumed>) = 8192 <0.003000>\n",
         "9 1795531628.105000 <... fsync resumed>) = 0 <0.004000>\n",
     ]
-    found = strace.parse(log)
-    assert [(one.name, one.offset, one.length) for one in found.calls] == [
+    found = _calls(log)
+    assert [(one.name, one.offset, one.length) for one in found] == [
         ("pwrite", 512, 1024),
         ("pwrite", 8192, 8192),
         ("fsync", 0, 0),
     ]
-    assert found.unreadable == 0
 
 
 def test_a_call_may_end_as_late_as_the_next_line() -> None:
@@ -82,7 +67,7 @@ def test_a_call_may_end_as_late_as_the_next_line() -> None:
         '7 1795531628.104000 pread64(8</mnt/f>, "", 512, 1024) = 512 <0.001000>\n',
         '7 1795531629.000000 pread64(8</mnt/f>, "", 512, 2048) = 512 <0.001000>\n',
     ]
-    assert [one.late_ns for one in strace.parse(log).calls] == [300_000, 200_000, 10_000_000, 0]
+    assert [one.late_ns for one in _calls(log)] == [300_000, 200_000, 10_000_000, 0]
 
 
 # --- A made log with its truth ----------------------------------------------------------------------------------------

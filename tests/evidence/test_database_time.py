@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,23 +19,14 @@ from queues import MS, simulate
 
 from nfslat.cli import main as cli
 from nfslat.errors import InputError
-from nfslat.evidence import html_tables, oracle_ash, oracle_waits
-from nfslat.evidence.oracle_ash import Ash
-from nfslat.evidence.oracle_waits import Waits
+from nfslat.evidence import oracle_reports
 from nfslat.evidence.read import read
-from nfslat.evidence.records import DatabaseTime
-from nfslat.evidence.text_tables import Row, rows
+from nfslat.evidence.records import DatabaseReport
 from nfslat.evidence.when import Fit, Span, zone_of
 
 DATA = Path(__file__).parent / "data"
-_LAYOUTS = ("app_awr_case.txt", "app_awr_11g.html", "app_awr_12c_de.html", "app_awr_19c.html", "app_statspack.txt")
+_LAYOUTS = ("app_awr_11g.html", "app_awr_12c_de.html", "app_awr_19c.html", "app_statspack.txt", "app_ash.html")
 _NO_WAIT = 63180 - 11877.84 - 2891.32
-
-
-def _waits(file: str) -> Waits:
-    found = read(str(DATA / file)).record
-    assert isinstance(found, Waits)
-    return found
 
 
 def _at(text: str) -> dt.datetime:
@@ -44,144 +34,7 @@ def _at(text: str) -> dt.datetime:
     return dt.datetime.fromisoformat(text)
 
 
-def _time(text: str) -> DatabaseTime | None:
-    return oracle_waits.parse(text.splitlines(keepends=True)).database
-
-
-# --- What reports say -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("file", _LAYOUTS)
-def test_each_layout_gives_the_same_database_time(file: str) -> None:
-    """To the digits that the report has: 11.9K s is all that the top events of 19c say."""
-    found = _waits(file).database
-    assert found is not None
-    assert found.db_s == pytest.approx(63_180, abs=0.03)
-    assert found.nowhere_s == pytest.approx(_NO_WAIT, abs=25)
-    assert found.share(found.cpu_s) == pytest.approx(0.188, abs=0.0005)
-    assert found.all_waits
-    assert (found.host.partition(".")[0], found.cpus, found.elapsed_s) == ("db1", 16, pytest.approx(3604.2))
-
-
-@pytest.mark.parametrize("file", ["app_awr_case.txt", "app_awr_11g.html", "app_awr_19c.html"])
-def test_the_load_of_the_host_is_read(file: str) -> None:
-    """The mean of the load averages at both snapshots; the interval is that of the snapshots."""
-    found = _waits(file).database
-    assert found is not None
-    assert found.load == pytest.approx(42.5)
-    assert found.span == Span(_at("2026-11-24 12:00:01"), _at("2026-11-24 13:00:05"))
-
-
-@pytest.mark.parametrize("file", _LAYOUTS[1:4])
-def test_waits_of_html_are_those_of_text(file: str) -> None:
-    """Means and counts of events, whatever columns and units a version has."""
-    event = _waits(file).events["db file sequential read"]
-    assert (event.waits, event.mean_ms) == (412_908, pytest.approx(4.5, abs=0.001))
-
-
-def test_histograms_of_html_are_read() -> None:
-    """With a heading of one line or of two, where a cell stands over several columns."""
-    assert dict(_waits("app_awr_11g.html").events["db file sequential read"].histogram)[4.0] == 30.0
-    micro = dict(_waits("app_awr_19c.html").events["db file sequential read"].histogram)
-    assert micro == {0.512: 40.0, 4.0: 58.5, 1000.0: 1.5}
-
-
-def test_the_histogram_of_statspack_has_all_its_columns() -> None:
-    """What stands between dashes stands over several columns, and names none of them."""
-    histogram = dict(_waits("app_statspack.txt").events["db file sequential read"].histogram)
-    assert histogram == {1.0: 2.0, 2.0: 8.0, 4.0: 40.0, 8.0: 40.0, 16.0: 8.0, 32.0: 1.5, 1000.0: 0.5}
-
-
-def test_waits_of_statspack_are_those_of_sessions() -> None:
-    """Means of its table of sessions; where it has none, as before 11g, there is no database time."""
-    found = _waits("app_statspack.txt")
-    assert found.events["db file sequential read"].mean_ms == pytest.approx(4.5, abs=0.001)
-    text = (DATA / "app_statspack.txt").read_text()
-    old = text[: text.index("Foreground Wait Events")] + text[text.index("Wait Events (fg and bg)") :]
-    assert _time(old) is None
-
-
-def test_a_global_report_has_a_database_time_for_each_instance() -> None:
-    """Waits over all instances are of none of them."""
-    found = _waits("app_awr_rac.html")
-    assert (found.events, found.database) == ({}, None)
-    one, other = found.instances
-    assert (one.host, one.db_s, one.cpu_s, one.elapsed_s) == ("db1", 63_180, 11_877.84, pytest.approx(3604.2))
-    assert one.nowhere_s == pytest.approx(_NO_WAIT)
-    assert (other.host, other.share(other.cpu_s)) == ("db2", pytest.approx(6600 / 7200))
-    assert one.span == Span(_at("2026-11-24 12:00:00"), _at("2026-11-24 13:00:00"))
-
-
-def test_a_month_in_another_language_is_no_instant() -> None:
-    """The report is read, and when it was made is not known."""
-    assert _waits("app_awr_12c_de.html").span is None
-
-
-def test_only_top_events_leave_the_rest_a_bound() -> None:
-    """A report cut behind its summary has the largest waits only; others may be what is left."""
-    text = (DATA / "app_awr_case.txt").read_text().partition("Host CPU")[0]
-    found = _time(text)
-    assert found is not None
-    assert not found.all_waits
-    assert (found.cpu_s, found.waits_s) == (11_878, 1858 + 632 + 319 + 60)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("11,877.8 ", "91,877.8 "),  # more on processors than there is
-        ("1,053.00 (mins)", "(mins)"),
-        ("63,180.0", "x"),
-    ],
-)
-def test_figures_that_contradict_each_other_give_no_database_time(old: str, new: str) -> None:
-    """Better none than a wrong one; a figure that is missing is taken from another place or not at all."""
-    text = (DATA / "app_awr_case.txt").read_text().partition("Foreground Wait Class")[0].replace(old, new)
-    found = _time(text)
-    assert found is None or found.db_s == pytest.approx(63_180, abs=0.5)
-    assert (found is None) == (old == "11,877.8 ")
-
-
-@pytest.mark.parametrize("title", ["WORKLOAD REPOSITORY COMPARE PERIOD REPORT", "AWR Compare Period Report for DB"])
-def test_a_report_that_compares_two_periods_is_refused(title: str, tmp_path: Path) -> None:
-    """Its tables have two figures in each row, of which neither is the database's."""
-    (tmp_path / "awr.txt").write_text(f"{title}\nWORKLOAD REPOSITORY\n" + (DATA / "app_awr_case.txt").read_text())
-    with pytest.raises(InputError, match="compares two periods"):
-        read(str(tmp_path / "awr.txt"))
-
-
-@pytest.mark.parametrize("file", ["app_ash.txt", "app_ash.html"])
-def test_ash_gives_shares_of_samples(file: str) -> None:
-    """Of user sessions only, the most first; they are no latencies."""
-    evidence = read(str(DATA / file))
-    assert (evidence.kind, evidence.latencies, evidence.host) == ("ASH report", (), "db1")
-    assert isinstance(evidence.record, Ash)
-    assert list(evidence.record.events.items())[:2] == [("CPU + Wait for CPU", 94.1), ("db file sequential read", 3.0)]
-    assert "log file parallel write" not in evidence.record.events
-    assert evidence.record.sessions == 17.55
-    assert any("in no wait, whether they have a processor or not" in note for note in evidence.notes)
-
-
 # --- Hostile HTML -----------------------------------------------------------------------------------------------------
-
-
-def _html(lines: list[str]) -> list[Row]:
-    def look(some: Any) -> Iterator[str]:
-        yield from some
-
-    return list(html_tables.rows_of(lines, look, rows))
-
-
-def test_rows_of_tables_in_tables_are_those_of_the_innermost() -> None:
-    """Whoever mails a report may wrap it in a table."""
-    inner = "<table><tr><th>Event</th><th>Waits</th></tr><tr><td>a</td><td>1</td></tr></table>"
-    assert Row(("event", "waits"), ("a", "1")) in _html([f"<html><table><tr><td>{inner}</td></tr></table>"])
-
-
-def test_what_is_not_shown_is_no_text() -> None:
-    """Scripts and styles."""
-    page = "<html><table><tr><th>Event</th></tr><tr><td>a<script>b</script></td></tr></table>"
-    assert _html([page]) == [Row(("event",), ("a",))]
 
 
 _HOSTILE = [
@@ -211,25 +64,18 @@ def test_hostile_html_is_refused_in_one_line_and_in_time(page: str, tmp_path: Pa
     assert time.process_time() - began < 10
 
 
-@pytest.mark.parametrize("file", [*_LAYOUTS[1:], "app_ash.html"])
+@pytest.mark.parametrize("file", _LAYOUTS)
 def test_html_may_end_anywhere(file: str) -> None:
     """A report that is cut has what stands in front of the cut, or is refused in a line; no figure is another."""
     text = (DATA / file).read_text()
-    parse = oracle_ash.parse if "ash" in file else oracle_waits.parse
+    parse = oracle_reports.ash if "ash" in file else oracle_reports.waits
     for cut in range(0, len(text), 97):
         try:
-            found = parse(text[:cut].splitlines(keepends=True))
+            found = parse(text[:cut].splitlines(keepends=True), "x").record
         except InputError:
             continue
-        if isinstance(found, Waits) and found.database is not None:
-            assert found.database.db_s == pytest.approx(63_180, abs=0.03)
-
-
-def test_html_of_something_else_is_refused(tmp_path: Path) -> None:
-    """Even where a word of another kind is in it."""
-    (tmp_path / "x.html").write_text("<html><body>WAIT #1: nam='db file sequential read' ela= 9 a;b 7</body></html>")
-    with pytest.raises(InputError, match="is HTML, and no AWR or ASH report"):
-        read(str(tmp_path / "x.html"))
+        assert isinstance(found, DatabaseReport)
+        assert found.time is None or found.time.db_s == pytest.approx(63_180, abs=0.03)
 
 
 # --- Beside captures --------------------------------------------------------------------------------------------------

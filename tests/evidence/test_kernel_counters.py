@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from queue_captures import write_captures
 from queues import MS, simulate
 
 from nfslat.cli import main as cli
-from nfslat.evidence import interval, kernel_counters, snapshot
-from nfslat.evidence.records import Disk, Interval
+from nfslat.evidence import counters, interval, snapshot
+from nfslat.evidence.records import Disk, Interval, Snapshot
 
 _OPS, _KIB = 6000, 8
 
@@ -84,9 +85,9 @@ def test_two_snapshots_give_disks_and_load(host: Host) -> None:
 def test_ticks_are_shares(host: Host) -> None:
     """Idle with the wait for disks, and what a hypervisor took."""
     first, last = host.taken(-1), host.taken(5, idle=100, steal=50)
-    before, after = (snapshot.read(path) for path in (first, last))
-    grown = kernel_counters.growth({**before.kernel, "cpu.user": 0}, after.kernel)
-    load = kernel_counters.load_of(grown, 6.0, 4, "x")
+    before = snapshot.read(first)
+    before = replace(before, kernel={**before.kernel, "cpu.user": 0})
+    load = interval.difference(before, snapshot.read(last)).load
     assert load is not None
     assert (load.idle, load.steal) == (pytest.approx(0.1), pytest.approx(0.05))
 
@@ -99,11 +100,14 @@ _SNMP = "Tcp: RtoAlgorithm MaxConn OutSegs RetransSegs\nTcp: 1 -1 {sent} {again}
 )
 def test_what_a_host_sent_again_is_a_share_of_what_it_sent(sent: int, again: int, share: float | None) -> None:
     """OutSegs has none of what was sent again; of few segments, or counters that began anew, there is no share."""
-    before = kernel_counters.segments(_SNMP.format(sent=7_000, again=3))
-    after = kernel_counters.segments(_SNMP.format(sent=7_000 + sent, again=3 + again))
-    assert before == {"tcp.RtoAlgorithm": 1, "tcp.OutSegs": 7_000, "tcp.RetransSegs": 3}
-    assert kernel_counters.resent_share(kernel_counters.growth(before, after)) == share
-    assert kernel_counters.segments("Tcp: OutSegs\n") == kernel_counters.segments("Udp: OutSegs\nUdp: 3\n") == {}
+    first = counters.segments(_SNMP.format(sent=7_000, again=3))
+    last = counters.segments(_SNMP.format(sent=7_000 + sent, again=3 + again))
+    assert first == {"tcp.RtoAlgorithm": 1, "tcp.OutSegs": 7_000, "tcp.RetransSegs": 3}
+    before, after = (
+        Snapshot("s", "", taken=f"2026-11-24T12:00:0{at}Z", kernel=one) for at, one in enumerate((first, last))
+    )
+    assert interval.difference(before, after).resent_share == share
+    assert counters.segments("Tcp: OutSegs\n") == counters.segments("Udp: OutSegs\nUdp: 3\n") == {}
 
 
 def test_counters_that_went_backwards_tell_nothing(host: Host) -> None:
@@ -145,7 +149,7 @@ def test_snapshots_of_another_time_do_not(
     assert any("were not taken just before and after the captures" in note for note in found["evidence"])
 
 
-@given(st.text(max_size=200), st.sampled_from([kernel_counters.disks, kernel_counters.ticks, kernel_counters.pages]))
+@given(st.text(max_size=200), st.sampled_from([counters.disks, counters.ticks, counters.pages]))
 def test_other_text_has_no_counters(text: str, read: Any) -> None:
     """Whatever stands there: figures or nothing."""
     assert all(value >= 0 for value in read(text).values())

@@ -1,7 +1,4 @@
-"""Who holds the threads of a server: dumps of nfsdctl and ynl, and the calls of captures that are in them.
-
-The texts are made by hand after the sources of nfs-utils and of the kernel.
-"""
+"""Who holds the threads of a server: the calls of captures that are in dumps of nfsdctl."""
 
 from __future__ import annotations
 
@@ -14,56 +11,6 @@ from queue_captures import write_captures
 from queues import MS, simulate
 
 from nfslat.cli import main as cli
-from nfslat.errors import InputError
-from nfslat.evidence import nfsd_status
-from nfslat.evidence.nfsd_status import Dump, Held, Status
-from nfslat.evidence.read import read
-
-DATA = Path(__file__).parent / "data"
-
-
-def test_nfsdctl() -> None:
-    """Each line is a call; instants part the dumps, one of which finds no thread at work."""
-    found = read(str(DATA / "app_nfsdctl.txt"))
-    assert found.kind == "rpc status"
-    read_3 = Held(0x67E90100, "READ", "10.0.0.2", 703)
-    assert found.record == Status(
-        (
-            Dump(
-                1795531628.125,
-                (read_3, Held(0x68E90100, "WRITE", "10.0.0.3", 812), Held(0x11223344, "READ", "10.0.0.2", 704)),
-            ),
-            Dump(1795531628.225, (read_3,)),
-            Dump(1795531628.325, ()),
-        ),
-        0,
-    )
-    assert found.notes[0].startswith(
-        "at 3 instants 1.33 threads worked on calls, 3 at most (33% of the instants): READ"
-    )
-
-
-@pytest.mark.parametrize("as_json", [False, True])
-def test_ynl(as_json: bool) -> None:
-    """Python or JSON, on many lines or on one; addresses of IPv6, too."""
-    text = (DATA / "app_ynl_rpc_status.txt").read_text()
-    if as_json:
-        text = " ".join(text.replace("'", '"').split())
-    found = nfsd_status.parse(text.splitlines(keepends=True))
-    calls = (Held(1144201745, "READ", "10.0.0.2", 704), Held(125287, "READ", "2001:db8::2", 703))
-    assert found == Status((Dump(None, calls),), 0)
-
-
-def test_dumps_without_instants_are_told_apart() -> None:
-    """A call that is listed again is in the next dump."""
-    lines = [line for line in (DATA / "app_nfsdctl.txt").read_text().splitlines() if "x" in line]
-    assert [len(one.calls) for one in nfsd_status.parse(lines).dumps] == [3, 1]
-
-
-def test_an_idle_server_says_so() -> None:
-    """No call at all is no evidence of anything."""
-    with pytest.raises(InputError, match="while there is load"):
-        nfsd_status.parse(["1795531628.125\n"])
 
 
 @pytest.mark.parametrize("turned", [False, True])

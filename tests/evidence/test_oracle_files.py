@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from wire import read, write
 from nfslat.cli import main as cli
 from nfslat.errors import InputError
 from nfslat.evidence import oracle_files, oracle_trace
-from nfslat.evidence.calls_join import join
+from nfslat.evidence.calls import join
 from nfslat.evidence.read import read as read_evidence
 from nfslat.evidence.strace import Call
 from nfslat.model.tables import Ops
@@ -88,6 +88,11 @@ def _trace(made: Made, waits: Sequence[tuple[str, int, int, int]], shift_us: int
     return "".join(lines)
 
 
+def _places(lines: Iterable[str]) -> tuple[oracle_trace.Wait, ...]:
+    places: tuple[oracle_trace.Wait, ...] = oracle_trace.trace(lines, "x").record
+    return places
+
+
 def _start_us(made: Made, ops: Ops) -> int:
     """What to add to the times of the made calls, so that they are by the clock of the captures."""
     return (int(ops.t0.min()) - int(min(begin for begin, *_ in made.sent) * 1000)) // 1000
@@ -110,7 +115,7 @@ def test_no_wait_is_joined_wrongly(
     made, waits = _made(7, sessions, blocks, 1.0, foreign)
     ops = client_ops(made, tmp_path)
     text = _trace(made, waits, _start_us(made, ops) + away_s * 1_000_000)
-    places = oracle_trace.parse(text.splitlines(keepends=True)).places
+    places = _places(text.splitlines(keepends=True))
     assert len(places) == len(made.calls)
     kept = ~ops.spread(is_reverse(ops))
     found = join(oracle_files.calls_of(places, ops, kept, {}), ops, kept, {})
@@ -181,7 +186,7 @@ def test_a_list_of_data_files(text: str, tmp_path: Path) -> None:
     (path := tmp_path / "files.txt").write_text(text)
     found = read_evidence(str(path))
     assert found.kind == "data files"
-    assert found.record == oracle_files.DataFiles({4: "/u02/oradata/users01.dbf", 15: "+DATA/x.dbf"})
+    assert found.record == {4: "/u02/oradata/users01.dbf", 15: "+DATA/x.dbf"}
 
 
 def test_a_name_goes_before_what_fits(tmp_path: Path) -> None:
@@ -189,7 +194,7 @@ def test_a_name_goes_before_what_fits(tmp_path: Path) -> None:
     made, waits = _made(7, 4, 5000, 2.0)
     ops = client_ops(made, tmp_path)
     text = _trace(made, waits, _start_us(made, ops))
-    places = oracle_trace.parse(text.splitlines(keepends=True)).places
+    places = _places(text.splitlines(keepends=True))
     kept = ~ops.spread(is_reverse(ops))
     handles = {int(ops.fh[row]) for row in np.flatnonzero(kept).tolist()}
     names = {handle: f"/u02/{place}.dbf" for place, handle in enumerate(sorted(handles))}
@@ -203,10 +208,10 @@ def test_a_name_goes_before_what_fits(tmp_path: Path) -> None:
 def test_waits_of_old_traces_have_no_place() -> None:
     """Oracle 9i prints no time, and Oracle 8 no microseconds."""
     lines = ["WAIT #1: nam='db file sequential read' ela= 50213 p1=5 p2=12 p3=1\n"]
-    assert oracle_trace.parse(lines).places == ()
+    assert _places(lines) == ()
     old = ["Oracle8i Enterprise Edition Release 8.1.7.0.0 - Production\n"]
     old.append("WAIT #1: nam='db file sequential read' ela= 5 file#=5 block#=12 blocks=1 obj#=1 tim=133062\n")
-    assert oracle_trace.parse(old).places == ()
+    assert _places(old) == ()
 
 
 @settings(max_examples=examples(150))
@@ -226,7 +231,7 @@ def test_any_place_and_time(rows: list[tuple[str, int, int, int, int, int]]) -> 
         for event, file, block, blocks, tim, ela in rows
     ]
     try:
-        places = oracle_trace.parse(iter(lines)).places
+        places = _places(iter(lines))
     except InputError:
         return
     ops = _few()

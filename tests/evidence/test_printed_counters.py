@@ -13,7 +13,7 @@ from queues import MS, Traffic, simulate
 
 from nfslat.cli import main as cli
 from nfslat.errors import InputError
-from nfslat.evidence import bcc, mountstats_tool, nfsstat
+from nfslat.evidence import bcc, client_tools
 from nfslat.evidence.read import read
 
 _MOUNT = """\
@@ -32,29 +32,6 @@ _OPERATION = """\
 \t{ops} ops (23%) {again}
 \tavg bytes sent per op: 228\tavg bytes received per op: 8312
 \tbacklog wait: {queue:.6f} \tRTT: {rtt:.6f} \ttotal execute time: {execute:.6f} (milliseconds)
-"""
-_SOLARIS = """\
-Client rpc:
-Connection oriented:
-calls       badcalls    badxids     timeouts    newcreds    badverfs
-126771      2           6           31          0           0
-timers      cantconn    nomem       interrupts
-0           0           0           0
-Connectionless:
-calls       badcalls    retrans     badxids     timeouts    newcreds
-0           0           0           0           0           0
-
-Client nfs:
-calls       badcalls    clgets      cltoomany
-126771      2           126771      0
-Version 3: (126771 calls)
-null        getattr     setattr     lookup      access      readlink
-0 0%        101771 80%  0 0%        15000 11%   0 0%        0 0%
-read        write       create      mkdir       symlink     mknod
-10000 7%    0 0%        0 0%        0 0%        0 0%        0 0%
-Version 4: (0 calls)
-null                compound
-0 0%                0 0%
 """
 _LINUX_SERVER = """\
 Server rpc stats:
@@ -86,10 +63,6 @@ def _printed(device: str = "filer1:/vol/data", age: str = "1:02:33", **of: dict[
     return _MOUNT.format(device=device, age=age) + "".join(rows)
 
 
-def _mounts(text: str) -> Any:
-    return mountstats_tool.evidence(text.splitlines(keepends=True), "x")
-
-
 @pytest.fixture(scope="module")
 def traffic() -> Traffic:
     return simulate(
@@ -112,23 +85,6 @@ def _beside(captures: list[str], path: Path, text: str, capsys: pytest.CaptureFi
     return report, " ".join(capsys.readouterr().out.split())
 
 
-def test_mountstats_gives_the_counters_of_the_kernel_again() -> None:
-    """Means times counts are the sums of /proc/self/mountstats; options and age are those of the mount."""
-    read_op = {"queue": 18.7, "rtt": 1.21, "execute": 20.02}
-    again = "\t12 retrans (0%) \t0 major timeouts"
-    found = _mounts(_printed(READ=read_op, WRITE={"queue": 0.1, "rtt": 6.3, "execute": 6.45, "again": again}))
-    (mount,) = found.record
-    assert (mount.device, mount.path, mount.version, mount.age_s) == ("filer1:/vol/data", "/data", "4.1", 3753)
-    assert (mount.ops["READ"].queue_ms, mount.ops["READ"].execute_ms) == (224_400, 240_240)
-    assert (mount.ops["WRITE"].ops, mount.ops["WRITE"].transmissions) == (12_000, 12_012)
-    means = {(one.layer, one.op): one.mean_ms for one in found.latencies}
-    assert means["client", "READ"] == pytest.approx(20.02)
-    assert means["slot wait", "READ"] == pytest.approx(18.7)
-    assert means["client wire", "WRITE"] == pytest.approx(6.3)
-    assert "READ 20 ms, 18.7 of it before it is sent and 1.21 until its answer (12,000 ops)" in found.notes[0]
-    assert "12 calls were retransmitted" in found.notes[1]
-
-
 def test_mountstats_is_told_from_nfsiostat_and_refused_where_it_is_cut(tmp_path: Path) -> None:
     """Both have "mounted on"; an operation without its times is named with its line."""
     whole = _printed(READ={"queue": 0.1, "rtt": 1.0, "execute": 1.2})
@@ -142,7 +98,7 @@ def test_mountstats_is_told_from_nfsiostat_and_refused_where_it_is_cut(tmp_path:
         read(str(path))
     for cut in range(0, len(whole), 7):
         try:
-            mountstats_tool.evidence(whole[:cut].splitlines(keepends=True), "m")
+            client_tools.mountstats(whole[:cut].splitlines(keepends=True), "m")
         except InputError:
             continue
         assert cut > whole.index("total execute")
@@ -185,65 +141,30 @@ def test_what_is_given_in_vain_is_in_every_report_with_the_reason(
     assert not report["stack"] or report["stack"][0]["layer"] != "application"
 
 
-def test_nfsstat_of_linux_tells_shares_and_calls_that_were_sent_again() -> None:
-    """Rows of names over rows of numbers, in one title or in the list of -l."""
+def test_nfsstat_is_put_beside_the_captures() -> None:
+    """Shares, and calls that were sent again."""
     client = (
         "Client rpc stats:\ncalls      retrans    authrefrsh\n30557550   27686      30557600   \n\n"
         "Client nfs v4:\nnull             read             write            open_noat        lock            \n"
         "1         0%     210000    0%     150000    0%     13100000 42%     7300000  23%     \n"
     )
-    found = nfsstat.parse(client.splitlines())
-    host = found.hosts["client"]
-    assert (host.calls, host.again, host.operations["open_noat"]) == (30_557_550, 27_686, 13_100_000)
-    said, unused = nfsstat.beside(found, {"READ": 1.0}, 0)
+    found = client_tools.nfsstat(client.splitlines(), "x").record
+    said, unused = client_tools.beside(found, {"READ": 1.0}, 0)
     assert said[0] == (
         "the client counts 30,557,550 calls since its counters began, 27,686 of them sent again (0.09%); "
         "in the captures none was"
     )
     assert "63.1% OPEN_NOATTR, 35.2% LOCK" in said[1]
     assert unused
-    said, unused = nfsstat.beside(found, {"OPEN": 0.5, "READ": 0.5}, 3)
+    said, unused = client_tools.beside(found, {"OPEN": 0.5, "READ": 0.5}, 3)
     assert "in the captures that is 50.0%, 0.0%" in said[1]
     assert "in the captures 3 were" in said[0]
     assert not unused
-    listed = "nfs v3 client        total:       30 \n------------- ------------- --------\n" + "".join(
-        f"nfs v3 client {name:>12}: {count:8} \n" for name, count in (("getattr", 10), ("read", 20))
-    )
-    assert nfsstat.parse(listed.splitlines()).hosts["client"].operations == {"getattr": 10, "read": 20}
-
-
-def test_nfsstat_of_a_server_counts_main_operations_alone() -> None:
-    """PUTFH, SEQUENCE and GETATTR stand around each, and COMPOUND holds them all."""
-    host = nfsstat.parse(_LINUX_SERVER.splitlines()).hosts["server"]
-    assert host.operations == {"access": 5, "close": 10, "read": 900}
-    assert (host.calls, host.bad, host.again) == (1000, 3, None)
-
-
-def test_nfsstat_of_solaris_has_tables_by_transport_and_version() -> None:
-    """The RPCs are those of the transport in use; a row of NFS calls is none of RPCs."""
-    host = nfsstat.parse(_SOLARIS.splitlines()).hosts["client"]
-    assert (host.calls, host.again, host.bad) == (126_771, 31, 2)
-    assert host.operations == {"getattr": 101_771, "lookup": 15_000, "read": 10_000}
-    with pytest.raises(InputError, match="no table of nfsstat"):
-        nfsstat.parse(["Client rpc:\n", "calls badcalls\n", "1\n"])
-
-
-def test_the_slowest_calls_of_nfsslower_come_first_with_commit_and_fsync() -> None:
-    """C is COMMIT, F is the application's fsync, whose length is no number; other file systems are not the client."""
-    notes = bcc.evidence(_SLOWER.format(fs="nfs").splitlines(keepends=True), "x").notes
-    assert notes[0] == "2 COMMITs slower than 10 ms, 27,087 ms on average, at most 27,449 ms"
-    assert notes[1] == "1 fsync slower than 10 ms, 81.2 ms on average, at most 81.2 ms"
-    assert not any("could not be read" in one for one in notes)
-    other = bcc.evidence(_SLOWER.format(fs="xfs").splitlines(keepends=True), "x")
-    assert any("calls of xfs, not of the NFS client" in one for one in other.notes)
-    assert isinstance(other.record, bcc.Traced)
-    assert bcc.beside(other.record, {"READ": 1.0}) == ([], [])
 
 
 def test_calls_far_slower_than_the_captures_are_told_from_those_that_may_be_in_them() -> None:
     """The slowest operation on the wire beside the slowest call."""
-    traced = bcc.evidence(_SLOWER.format(fs="nfs").splitlines(keepends=True), "x").record
-    assert isinstance(traced, bcc.Traced)
+    traced = bcc.read(_SLOWER.format(fs="nfs").splitlines(keepends=True), "x").record
     said, unused = bcc.beside(traced, {"COMMIT": 12.0, "WRITE": 45.0})
     assert "the slowest COMMIT in the captures takes 12 ms: a call of 27,449 ms was made at another time" in said[0]
     assert said[1].endswith("takes 45 ms, so that calls of 46.6 ms may be these")

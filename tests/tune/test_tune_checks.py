@@ -77,14 +77,14 @@ def test_more_threads_are_not_advised_where_clients_cannot_use_them() -> None:
 
 def test_session_slots_by_the_queue_time() -> None:
     """An NFSv4.1 mount whose calls wait longer than their answer takes needs session slots; the backlog is 0 there."""
-    waiting = a_mount(version="4.1", ops={"READ": OpStats(271, 271, 0, 1, 1, 167511, 5440, 172966, 0)})
+    waiting = a_mount(version="4.1", ops={"READ": OpStats(271, 271, 0, 1, 1, 167511, 5440, 172966)})
     few = {**a_client().settings, **settings(nfs__max_session_slots=2)}
     assert _changes(a_client(mount=waiting, settings=few)) == [("dbclient", "nfs.max_session_slots", True)]
 
 
 def test_queue_time_of_resent_calls_proves_nothing() -> None:
     """Calls that were sent again have long queue times for another reason; that is said instead."""
-    again = a_mount(version="4.1", ops={"READ": OpStats(271, 500, 200, 1, 1, 167511, 5440, 172966, 0)})
+    again = a_mount(version="4.1", ops={"READ": OpStats(271, 500, 200, 1, 1, 167511, 5440, 172966)})
     found = check([a_client(mount=again)])
     assert found.changes == ()
     assert "229 calls to 10.77.0.1 were retransmitted" in _remarks(found)

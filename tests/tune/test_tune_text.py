@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tune_snapshots import STARVED, a_client, a_server, settings
 
 from nfslat.cli import main as cli
-from nfslat.evidence import mountstats, pools
+from nfslat.evidence import counters
 from nfslat.evidence.records import Setting, Snapshot
 from nfslat.findings.tune.checks import check
 from nfslat.findings.tune.knobs import BY_NAME, FACTS
@@ -199,8 +199,8 @@ def test_real_hosts_with_known_causes(path: Path) -> None:
         server = Snapshot("s", "Linux", told["server_kernel"], hostname="server", taken=str(time))
         threads = {"nfsd.threads": Setting(str(told["nfsd_threads"]), "lab")}
         snapshots += [
-            replace(client, mounts=mountstats.read(texts["mountstats"], "lab")),
-            replace(server, settings=threads, pools=pools.read(texts["pool_stats"], "lab")),
+            replace(client, mounts=counters.mounts(texts["mountstats"], "lab")),
+            replace(server, settings=threads, pools=counters.pools(texts["pool_stats"], "lab")),
         ]
     cause = next((knobs for start, knobs in _CAUSES.items() if path.parent.name.startswith(start)), [])
     found = check(snapshots)

@@ -20,12 +20,12 @@ def a_mount(**differs: object) -> Mount:
 
 # READ and xprt of the samples' client-slots, 2 slots: mountstats after the load.
 STARVED = a_mount(
-    ops={"READ": OpStats(317, 317, 0, 34236, 2637440, 130632, 6337, 136981, 0)},
+    ops={"READ": OpStats(317, 317, 0, 34236, 2637440, 130632, 6337, 136981)},
     xprts=(Xprt("tcp", 765, sends=544, receives=544, bad_xids=0, req_u=1013, backlog_u=9765, max_slots=2),),
 )
 # A healthy one.
 CONTENT = a_mount(
-    ops={"READ": OpStats(2561, 2561, 0, 276588, 21307520, 289, 5457, 5829, 0)},
+    ops={"READ": OpStats(2561, 2561, 0, 276588, 21307520, 289, 5457, 5829)},
     xprts=(Xprt("tcp", 790, sends=5144, receives=5144, bad_xids=0, req_u=10210, backlog_u=0, max_slots=8),),
 )
 

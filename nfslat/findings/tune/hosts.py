@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from nfslat.evidence import mountstats, pools
+from nfslat.evidence import interval
 from nfslat.evidence.records import Mount, Pool, Snapshot, Xprt
 from nfslat.findings.tune.knobs import MOST_SLOTS, has_fixed_slots
 from nfslat.model.record import Record
@@ -71,8 +71,8 @@ def hosts_of(snapshots: Sequence[Snapshot]) -> tuple[tuple[Host, ...], list[str]
                 f"{name}: {first.name} and {last.name} are of different boots: counters are of {last.name} only"
             )
         if compared:
-            mounts, said = mountstats.difference(first.mounts, last.mounts)
-            waits, also = pools.difference(first.pools, last.pools)
+            mounts, said = interval.mounts_between(first.mounts, last.mounts)
+            waits, also = interval.pools_between(first.pools, last.pools)
             notes += [f"{name}: {note}" for note in (*said, *also)]
         hosts.append(Host(name, last, mounts, waits, compared))
     return tuple(hosts), notes
@@ -141,7 +141,7 @@ def _use(client: Host, version: str, mounts: tuple[Mount, ...]) -> Use:
         limits += [session] if session is not None else []
     ops = [stats for mount in mounts for stats in mount.ops.values()]
     count, sent = sum(each.ops for each in ops), sum(each.transmissions for each in ops)
-    steady = count >= _ENOUGH_OPS and mountstats.queue_tells(count, sent)  # fact queue-time
+    steady = count >= _ENOUGH_OPS and interval.queue_tells(count, sent)  # fact queue-time
     return Use(
         client=client,
         server=mounts[0].server_name,
@@ -152,7 +152,7 @@ def _use(client: Host, version: str, mounts: tuple[Mount, ...]) -> Use:
         table=table,
         session=session if has_session else None,
         limit=min(limits, default=None),
-        backlogs=tuple(mean for xprt in xprts if (mean := mountstats.mean_backlog(xprt)) is not None),
+        backlogs=tuple(xprt.backlog_u / xprt.sends for xprt in xprts if xprt.sends > 0),
         queue_ms=sum(each.queue_ms for each in ops) / count if steady else None,
         rtt_ms=sum(each.rtt_ms for each in ops) / count if steady else None,
         resent=max(sent - count, 0),
@@ -180,7 +180,7 @@ def is_served_by(use: Use, server: Host) -> bool:
 def woken_share(server: Host) -> float | None:
     """Woken threads for each queued socket (fact ``pool-stats``); None where too few were queued to tell."""
     enough = sum(pool.sockets_enqueued for pool in server.pools) >= _ENOUGH_WAKEUPS
-    return pools.woken_share(server.pools) if enough else None
+    return interval.woken_share(server.pools) if enough else None
 
 
 def lacks_threads(server: Host) -> bool:

@@ -151,7 +151,7 @@ def compare(talk: Talk, found: Sqlnet, trace: SqlnetTrace) -> Compared:
     accept = accepted(talk, 0) or accepted(talk, 1)
     client = 0 if found.client is None or found.client == _name(talk, 0) else 1
     by_client, by_server = (_lengths(headers(talk.packets, at, accept)) for at in (client, 1 - client))
-    sent, received = Counter(dict(trace.sent.sizes)), Counter(dict(trace.received.sizes))
+    sent, received = trace.sent, trace.received
     as_client = (sent & by_client).total() + (received & by_server).total()
     as_server = (sent & by_server).total() + (received & by_client).total()
     side = None if as_client == as_server else "client" if as_client > as_server else "server"
