@@ -116,15 +116,7 @@ def test_snapshots_prove_slots(tmp_path: Path, capsys: pytest.CaptureFixture[str
                     mix={"READ": 1.0}, jitter_ns=0, seed=5)  # fmt: skip
     captures = [str(path) for path in write_captures(slow, tmp_path)]
     pairs = [("--client-snapshot", "client"), ("--server-snapshot", "server")]
-<<<<<<< HEAD
     options = [f"{option}={DATA / f'{host}-before.txt'},{DATA / f'{host}-after.txt'}" for option, host in pairs]
-=======
-    options = [
-        one
-        for option, host in pairs
-        for one in (option, ",".join(str(DATA / f"{host}-{when}.txt") for when in ("before", "after")))
-    ]
->>>>>>> w-EVID
     found = _report(capsys, *captures, *options)
     assert "mountstats" in found["stack"][0]["source"]
     slots = next(one for one in found["findings"] if one["code"] == "client-slots")
