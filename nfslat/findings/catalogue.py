@@ -885,8 +885,9 @@ ROWS = (
         looked_for="locks held by others",
         knob="who holds the lock",
         decided_by=(step.LOCKS,),
-        means="The server answers NFS4ERR_DENIED or NFS4ERR_LOCKED, for another owner has the lock, and the client, or "
-        "its application, asks again: Linux after 1 s, doubled up to 30 s. The lock may have been free for that long.",
+        means="The server answers NFS4ERR_DENIED, NFS4ERR_LOCKED or NLM4_DENIED: another owner has the lock, and the "
+        "client, or its application, asks again: Linux after 1 s, doubled up to 30 s. The lock may have been free for "
+        "that long.",
         told="Tries are joined as for server-grace, up to 35 s apart, and weighed like them. Without the application's "
         "time it has no share and is of little weight: a program that stands by asks for a lock for hours.",
         certain="Never: an application that only looks whether a lock is free looks alike.",
