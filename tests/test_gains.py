@@ -13,6 +13,7 @@ from nfslat.answer.model import MeanAndP99, Outcome, WhatIf
 from nfslat.errors import InputError
 from nfslat.figures import gains
 from nfslat.figures.whatif import Asked, InEffect
+from nfslat.model.record import Record
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 NOW: Any = InEffect(rows=None, of="", application_ms=None, threads=2, slots=None, sessions=None)  # type: ignore[arg-type]
@@ -29,8 +30,7 @@ REPLAYED = WhatIf(
 )  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
-class Found:
+class Found(Record):
     """As much of a finding as a gain is put into."""
 
     gain: Any = None
