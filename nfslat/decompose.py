@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from nfslat.clock.clock import Clock
-from nfslat.model.blocks import compact, filled, together
+from nfslat.model.blocks import filled, together
 from nfslat.model.tables import CALL_SHOWN_LAST, I32, I64, REPLY_SHOWN_LAST, Matched, Ops
 
 # How the SRT of an op is measured.
@@ -57,9 +57,9 @@ class Parts(NamedTuple):
         begin, end = self._instants(at, _INSTANTS[place : place + 2])
         return end - begin
 
-    def whole_ns(self, name: str) -> I32 | I64:
+    def whole_ns(self, name: str) -> I64:
         """The part `name` of all matched ops."""
-        return compact(len(self.matched), lambda at: self.ns(name, at))
+        return filled(len(self.matched), np.int64, lambda at: self.ns(name, at))
 
     def all_ns(self, at: slice | I64 = slice(None)) -> tuple[I64, I64, I64, I64, I64]:
         """Each part of the matched ops in rows `at`, in the order of ``PART_NAMES``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 from collections.abc import Callable
@@ -290,7 +291,7 @@ def test_a_limit_that_half_of_the_ops_share_is_no_line(lab: Callable[[str], Draw
     mounts = [*found.client.mounts, *found.client.mounts]
     other = model.InFlight(
         found.server,
-        model.ClientInFlight(**{**found.client.__dict__, "mounts": mounts}),
+        dataclasses.replace(found.client, mounts=mounts),
         found.sessions,
         found.caps,
         found.hidden_share,

@@ -17,7 +17,7 @@ _TIMERS = {40: "Linux", 50: "Solaris", 100: "Solaris", 200: "Windows or BSD", 50
 _SHOWN = 3  # episodes of held packets
 
 
-def rounds_section(found: Waits, tick_ms: float | None) -> Iterator[Block]:
+def rounds_section(found: Waits, tick_ms: float | None = None) -> Iterator[Block]:
     """How long the connection took to set up, and data to be acknowledged, and what that cost; nothing of single round
     trips where the stamps tick too slowly."""
     if found.setup is not None and found.setup.is_repeated:

@@ -25,7 +25,7 @@ _FEW = 0.5  # of the time in the slowest tenth: few long ones
 _STEADY = 0.2  # in the slowest tenth: all take about as long
 
 
-def turns_section(found: Turns, tick_ms: float | None) -> Iterator[Block]:
+def turns_section(found: Turns, tick_ms: float | None = None) -> Iterator[Block]:
     """How many turns, what they cost, in which part, and what it would be without delayed ACKs; means alone where the
     stamps tick too slowly for more."""
     if found.shape is Shape.SILENT:

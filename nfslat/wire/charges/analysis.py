@@ -44,7 +44,7 @@ class Charged(Record, dict=True):
 
     rare: Charges
     parts: Parts
-    net_ns: dict[str, I32 | I64]  # call_net and reply_net of each matched op
+    net_ns: dict[str, I64]  # call_net and reply_net of each matched op
     half_trips_ns: I64  # of each: distance, of each direction, as far as the rest of the part has room for it
     pauses: tuple[Pause, ...]
     plateaus: tuple[Plateau, ...]
@@ -207,7 +207,7 @@ def _each_pair(count: int, numbers: I64 | None) -> Iterator[slice | I64]:
     yield from np.split(order, ends[:-1])
 
 
-def _least_ns(net_ns: dict[str, I32 | I64], count: int, numbers: I64 | None) -> I64:
+def _least_ns(net_ns: dict[str, I64], count: int, numbers: I64 | None) -> I64:
     """The shortest way there and back of an op of each of `count` pairs."""
     there, back = (net_ns[part] for part in NET)
     if numbers is None:
@@ -217,7 +217,7 @@ def _least_ns(net_ns: dict[str, I32 | I64], count: int, numbers: I64 | None) -> 
     return least.clip(0)
 
 
-def _of_stretch_ns(parts: Parts, net_ns: dict[str, I32 | I64], mine: slice | I64) -> int:
+def _of_stretch_ns(parts: Parts, net_ns: dict[str, I64], mine: slice | I64) -> int:
     """Half of the round trip that these ops of a stretch of time have in common; 0 where they have none.
 
     Its ends are not exact, so the middle counts, unless more than a few ops at the ends took another way: then the path

@@ -24,7 +24,7 @@ import numpy as np
 from nfslat.model.causes import Cause, code
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import TcpEvent
-from nfslat.model.tables import I32, I64
+from nfslat.model.tables import I64
 from nfslat.model.units import NS_PER_MS
 from nfslat.wire.batches import held
 from nfslat.wire.charges.claims import Claims, Pair, overlapping
@@ -62,7 +62,7 @@ class _Arrivals(NamedTuple):
 
 def held_claims(
     pair: Pair,
-    net_ns: dict[str, I32 | I64],
+    net_ns: dict[str, I64],
     sides: dict[str, Decoded],
     half_trips_ns: I64,
     lost: dict[str, I64],

@@ -83,7 +83,7 @@ class _Queues(NamedTuple):
 
 def bandwidth_claims(
     pair: Pair,
-    net_ns: dict[str, I32 | I64],
+    net_ns: dict[str, I64],
     sides: dict[str, Decoded],
     half_trips_ns: I64,
     lost: dict[str, I64],
@@ -113,7 +113,7 @@ def bandwidth_claims(
             begins, arrived = (ops.t2[rows], ops.t3[rows]) if is_reply else (ops.t0[rows], ops.t1[rows])
             # From when the queue kept it: its last byte was so late; a message that came in many packets came through
             # the same queue from its first one on.
-            from_ns = np.minimum(arrived - (net_ns[part][at].astype(np.int64) - half_trip_ns), begins)
+            from_ns = np.minimum(arrived - (net_ns[part][at] - half_trip_ns), begins)
             queues = _union(from_ns, arrived)
             payload = payload_bytes(ops, rows, is_reply=is_reply)
             waits = Late(arrived - net_ns[part][at], arrived, payload, half_trip_ns)
@@ -147,7 +147,7 @@ def bandwidth_claims(
 
 
 def _is_always_late(
-    pair: Pair, part: str, sides: dict[str, Decoded], late: I64, late_ns: I32 | I64, half_trip_ns: int
+    pair: Pair, part: str, sides: dict[str, Decoded], late: I64, late_ns: I64, half_trip_ns: int
 ) -> bool:
     """Do the data of these late ops' connections stand in a queue on average, by TCP's own round trips?
 
