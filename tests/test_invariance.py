@@ -208,6 +208,7 @@ def test_a_clock_that_is_fast_changes_nothing_but_its_own_unit(name: str, side: 
 )
 @example(at=0.5, by_ms=-100)  # about as long as these captures show nothing that tells of the clocks
 @example(at=0.5, by_ms=100)
+@example(at=0.3125, by_ms=-700_000)  # by longer than a window waits for an answer
 def test_a_clock_that_is_set_changes_only_what_was_under_way(name: str, side: str, at: float, by_ms: int) -> None:
     """One file's clock is set forward or back: it was set when the report says, and the other one is not said to have
     been. Every op that is given a time has the one that it had before, those that are not were under way then, and the

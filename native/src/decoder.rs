@@ -663,11 +663,12 @@ impl Decoder {
     }
 
     /// What ended before `before_ns`, and calls without an answer for longer than `GIVEN_UP_NS`, leave; all else goes on.
+    /// `now_ns` is earlier where a clock was set back: by that, calls are waited for.
     ///
     /// What is counted of packets is counted since the last time; of TCP's directions, since they began.
-    pub fn cut(&mut self, before_ns: i64) -> Contents {
+    pub fn cut(&mut self, before_ns: i64, now_ns: i64) -> Contents {
         let open: Vec<Row> = self.flows.list.iter().flat_map(|flow| &flow.streams).filter_map(Stream::row).collect();
-        let (settled, moves) = self.pairing.split(before_ns, before_ns.saturating_sub(GIVEN_UP_NS), &open);
+        let (settled, moves) = self.pairing.split(before_ns, before_ns.min(now_ns).saturating_sub(GIVEN_UP_NS), &open);
         self.number_in_vain(|_, _| {});
         let over = self.finished.len();
         let (mut unread, mut open_unread) = (Unread::default(), Vec::new());

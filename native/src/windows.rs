@@ -137,7 +137,7 @@ impl<F: FnMut(Window) -> bool> Windows<F> {
         }
         if t_ns >= self.end_ns {
             let (begin_ns, end_ns) = (self.begin_ns, self.end_ns);
-            let contents = self.decoder.cut(end_ns);
+            let contents = self.decoder.cut(end_ns, t_ns);
             self.is_wanted &= (self.hand)(Window { begin_ns, end_ns, contents, behind: Behind::More });
             self.begin(end_ns);
         }
@@ -193,7 +193,7 @@ impl<F: FnMut(Window) -> bool> Windows<F> {
             self.begin(t_ns - LATE_NS); // windows without packets, of which there may be many
             end_ns = self.begin_ns;
         }
-        let contents = self.decoder.cut(end_ns);
+        let contents = self.decoder.cut(end_ns, t_ns);
         self.is_wanted &= (self.hand)(Window { begin_ns, end_ns, contents, behind: Behind::More });
         if let Some(live) = &self.live {
             let decoder = &self.decoder;
