@@ -44,8 +44,8 @@ class SlowOps(Record, eq=False):
     @classmethod
     def of(cls, c: Analysis, charges: Charged, most: int, longer_than_ns: int) -> Self:
         """The slowest ops of a block."""
-        some = np.flatnonzero(c.client_srt_ns > longer_than_ns)
-        rows = some[longest(c.client_srt_ns[some], most)]
+        rows = longest(c.client_srt_ns, most)
+        rows = rows[c.client_srt_ns[rows] > longer_than_ns]
         op_of = np.full(len(c.matched), -1)
         op_of[rows] = np.arange(len(rows))
         rare = charges.rare
