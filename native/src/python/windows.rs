@@ -18,6 +18,9 @@ use crate::decoder::{Decoder, Wanted};
 use crate::ring::{Ring, Written};
 use crate::windows::{Behind, Live, Size, Window, decode_windows};
 
+/// Begin and end of a window, whether another decoder goes on or all was read, and what ended in it.
+type Taken = (i64, i64, (bool, bool), Found);
+
 enum Told {
     Window(Box<Window>),
     End(Result<Vec<capture::File>, Error>),
@@ -101,7 +104,7 @@ impl Windows {
 
     /// When the next window began and ended, whether numbers behind it are others, or all was read, and what ended in
     /// it; None when there is no more.
-    fn take(&self, py: Python<'_>) -> PyResult<Option<(i64, i64, (bool, bool), Found)>> {
+    fn take(&self, py: Python<'_>) -> PyResult<Option<Taken>> {
         // A capture that is still being made may bring nothing for long, and Ctrl-C is to be heard meanwhile.
         let told = loop {
             match py.detach(|| self.wait()) {
