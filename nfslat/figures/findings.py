@@ -56,6 +56,7 @@ from nfslat.findings.server import server_findings, with_window
 from nfslat.findings.stretches import RowT, Stretch
 from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, verdict
+from nfslat.host_pairs import ends_of
 from nfslat.inflight.serial import Serial
 from nfslat.model.details import TcpEvent
 from nfslat.model.protocol import NULL
@@ -376,11 +377,10 @@ def _hog_at_server(c: Analysis) -> Hog | None:
     if c.inferred is not None and c.inferred.side == "server":
         return None
     ops, matched = c.server.ops, c.matched.server
-    names, callers = np.unique([ends.source(way)[0] for ends in ops.connections for way in (0, 1)], return_inverse=True)
-    way = ops.conn * np.int64(2) + ops.direction
-    if len(np.unique(callers[np.flatnonzero(np.bincount(way))])) < 2:
+    names, of_class = np.unique([client for client, _ in ends_of(ops)], return_inverse=True)
+    if len(names) < 2:
         return None
-    caller = callers[way]
+    caller = ops.spread(of_class)
     begin_ns, end_ns = int(ops.t1[matched].min()), int(ops.t2[matched].max())
     rows = np.flatnonzero(c.server.forward & (ops.t1 < end_ns) & (ops.t2 > begin_ns))
     spent_ns = np.minimum(ops.t2[rows], end_ns) - np.maximum(ops.t1[rows], begin_ns)

@@ -33,19 +33,18 @@ def largest_magnitude(values: I64) -> int:
 
 def exact_sums(groups: npt.NDArray[np.integer[Any]], values: npt.NDArray[Any], count: int) -> Sums:
     """The sum of `values` (integers, or booleans) in each of `count` groups. Of a block of at most 2^21 rows."""
-    if values.dtype == np.bool_:
+    is_mask = values.dtype == np.bool_
+    if count == 1:
+        total = int(np.count_nonzero(values)) if is_mask else exact_sum(values, largest_magnitude(values))
+        return np.array([total], dtype=np.int64 if abs(total) < _INT64_HOLDS else object)
+    if is_mask:
         some = np.count_nonzero(values)
         if not some:
             return np.zeros(count, dtype=np.int64)
-        if count == 1:
-            return np.array([some])
         return np.bincount(groups if some == len(values) else groups[values], minlength=count)
     most = largest_magnitude(values)
     if not most:
         return np.zeros(count, dtype=np.int64)
-    if count == 1:
-        total = exact_sum(values, most)
-        return np.array([total], dtype=np.int64 if abs(total) < _INT64_HOLDS else object)
     if most * len(values) < _FLOAT_HOLDS:
         return np.bincount(groups, values, count).astype(np.int64)
     high = np.bincount(groups, values >> _HALF_BITS, count).astype(np.int64)
