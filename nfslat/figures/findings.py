@@ -333,6 +333,7 @@ def _facts(
         resent_share=known.resent_share,
         slots=known.slots,
         slot_wait_ms=known.mean_ms("slot_wait_ms", c, rows),
+        since_mount=known.since_mount,
         database=known.database,
         loads=known.loads,
         server_host=known.server_host,

@@ -935,7 +935,8 @@ ROWS = (
         "Little's law the application has no more requests open than there are slots. Not where the application's "
         "time exceeds the wire's by less than 5 %.",
         certain="Time above the wire is 30 % of the application's, and ops that are not captured cannot be it, or the "
-        "client says that it has so many slots, or it counts a wait for one.",
+        "client says that it has so many slots, or it counts a wait for one. What it counts since its mount may be of "
+        "another time, and makes it no more than likely.",
         refuted="The client has more slots than calls in flight, or its backlog (mountstats) is 0: then the "
         "application has no more to ask for.",
         do="More slots, or more connections (nconnect); give the application's mean (--app-ms) to see what it cost.",

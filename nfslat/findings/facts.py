@@ -329,6 +329,7 @@ class Facts(Record):
     least_queue_ms: float | None = None  # of the server's, what calls wait at least where it has so many `threads`
     slots: int | None = None  # as the client says
     slot_wait_ms: float | None = None  # as the client says: mean wait of an RPC before it is sent
+    since_mount: frozenset[str] = frozenset()  # of `Known`, fields that tell of more than the time of the captures
     resent_share: float | None = None  # of the segments that both hosts sent, those that they count as sent again
     database: Database | None = None
     loads: Mapping[str, HostLoad] = {}  # by side
