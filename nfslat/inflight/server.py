@@ -228,7 +228,7 @@ def _without_bound(threads: Threads) -> Threads:
 def _beside_socket(threads: Threads, jobs: Jobs, in_socket_ns: I64) -> Threads:
     """The same, unless much of the time is that of replies that were ready: when is not in the packets."""
     of_op = jobs.op != NULL
-    whole_ns = int((jobs.work.reply_ns - jobs.work.arrival_ns).sum())
+    whole_ns = int(jobs.work.server_ns.sum())
     share = int(in_socket_ns[jobs.op[of_op]].sum()) / max(whole_ns, 1)
     if share < _IN_SOCKET:
         return threads

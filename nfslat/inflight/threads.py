@@ -38,6 +38,7 @@ _LONGER = 1.25  # so much longer than those the others must take
 _FASTER = 0.8  # of that number of threads: fewer are ruled out
 _BELOW = 0.8  # an estimate that is so far below the bound is none
 _HALVES_APART = 1.0  # doublings between the numbers that fit each half of the time best
+_MOSTLY_PLAIN = 0.9  # of the calls, sent once: what answers together may be threads in lockstep
 _SOME_WAIT = 0.05  # of the server's time, as a mean over the calls; less is no limit
 
 
@@ -134,17 +135,17 @@ def find_threads(
         allowed = set(score.as_good_as(best))
     allowed = {threads for threads in allowed if threads < most}
     low, high = min(allowed), max(allowed)
-    none = np.zeros(len(depth), dtype=np.bool_)
 
     def replay_with(threads: int) -> Replay:
+        taken_ns, forced = _taken_ns(work, threads, score.order)
         return Replay(
             work=work,
             threads=threads,
-            start_ns=starts(work, threads, score.order),
+            taken_ns=taken_ns,
+            forced=forced,
             depth=known,
             main=main,
-            light=none if light is None else light,
-            plain=~none if plain is None else plain,
+            light=np.zeros_like(main) if light is None else light & ~main,
             seen=bound.threads,
             times_seen=bound.times,
             gain_nats=found_by[0][0](most) - score(threads),
@@ -153,20 +154,21 @@ def find_threads(
         )
 
     replay = replay_with(best)
-    if replay.wait_ns.mean() < _SOME_WAIT * replay.server_ns.mean():
+    if replay.wait_ns.mean() < _SOME_WAIT * work.server_ns.mean():
         return unknown("")
     # The halves of the time fit different numbers, and that of all is a compromise; as many as were seen may be both's.
     if bound.threads in allowed - {best} and replay.halves >= _HALVES_APART:
         fewer = replay_with(bound.threads)
-        if fit(fewer).probability > fit(replay).probability:
+        if fit(fewer)[0] > fit(replay)[0]:
             best, replay = bound.threads, fewer
-    together = in_lockstep(replay)
+    # Calls that are sent again are answered again, right behind the first answer: they make groups.
+    together = in_lockstep(replay) if plain is None or plain.mean() >= _MOSTLY_PLAIN else 0
     if best < together < most and score(together) < RULED_OUT / 2:
         best = low = high = together
         replay = replay_with(best)
-    judged = fit(replay)
-    if judged.probability < LIKELY:
-        return unknown("", judged.instead)._replace(fits_best=best, probability=judged.probability)
+    probability, instead = fit(replay)
+    if probability < LIKELY:
+        return unknown("", instead)._replace(fits_best=best, probability=probability)
     return Threads(
         calls=len(depth),
         bound=bound,
@@ -176,12 +178,12 @@ def find_threads(
         high=high,
         limited=True,
         fits_best=best,
-        probability=judged.probability,
+        probability=probability,
         forced_share=float(replay.forced.mean()),
         waiting_share=float((replay.wait_ns > 0).mean()),
         start_ns=replay.taken_ns,
-        low_start_ns=_taken_ns(work, low, score.order),
-        high_start_ns=_taken_ns(work, high, score.order),
+        low_start_ns=_taken_ns(work, low, score.order)[0],
+        high_start_ns=_taken_ns(work, high, score.order)[0],
     )
 
 
@@ -253,7 +255,7 @@ class _Unqueued(NamedTuple):
 
 def _the_unqueued(work: Work, main: Bool, depth: I64, bound: Bound) -> _Unqueued:
     """A call that arrives while no more are in flight than threads are known to exist waits for none."""
-    server_ns = work.reply_ns - work.arrival_ns
+    server_ns = work.server_ns
     alone, others = main & (depth <= bound.threads), main & (depth > bound.threads)
     count = int(np.count_nonzero(alone))
     if count < _FEW_ALONE or not others.any():
@@ -275,7 +277,7 @@ def _median(times: I64) -> tuple[float, float, float]:
 
 def _by_little(work: Work, depth: I64, bound: Bound, alone: _Unqueued, score: Scores) -> int | str:
     """The T of those that fit that explains best why calls take longer than unqueued ones; text: why there is none."""
-    server_ns = (work.reply_ns - work.arrival_ns)[alone.others]
+    server_ns = work.server_ns[alone.others]
     if alone.calls < _FEW_ALONE:
         return "the work is too regular, and no call certainly found an idle thread: a wait would look like work"
     if not len(server_ns) or np.median(server_ns) < max(_LONGER * alone.work_ns, alone.most_ns):
@@ -287,17 +289,19 @@ def _by_little(work: Work, depth: I64, bound: Bound, alone: _Unqueued, score: Sc
         score(threads)
 
     def misfit(threads: int) -> float:
-        service_ns = np.maximum(work.reply_ns - _taken_ns(work, threads, score.order), RESOLUTION_NS)[alone.others]
+        taken_ns, _ = _taken_ns(work, threads, score.order)
+        service_ns = np.maximum(work.reply_ns - taken_ns, RESOLUTION_NS)[alone.others]
         return abs(float(np.log(np.median(service_ns) / alone.work_ns)))
 
     best: int = min(score.known, key=score)
     return min(score.as_good_as(best), key=misfit)
 
 
-def _taken_ns(work: Work, threads: int, order: Order) -> I64:
-    """The start of each call; its reply where it was answered without a thread."""
-    start = starts(work, threads, order)
-    return np.where(start == NULL, work.reply_ns, start)
+def _taken_ns(work: Work, threads: int, order: Order) -> tuple[I64, Bool]:
+    """The start of each call, its reply where it was answered without a thread; and whether it was."""
+    start_ns = starts(work, threads, order)
+    forced = start_ns == NULL
+    return np.where(forced, work.reply_ns, start_ns), np.asarray(forced)
 
 
 def _pieces(work: Work, kind: I16, depth: I64) -> Iterator[tuple[Work, I16]]:
