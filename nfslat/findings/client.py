@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
+from nfslat.findings.layers import Layers
 from nfslat.findings.tune import advice
 from nfslat.findings.words import ms, percent, span, times
 from nfslat.wire.above import Why
@@ -61,6 +62,10 @@ class Slots(Evidence, kw_only=True):
         slots = "the only slot" if self.slots == 1 else f"all {self.slots} slots"
         are = "is" if self.slots == 1 else "are"
         return f"Requests queue in the client: {slots} of its NFSv4.1 session {are}{self.in_use}"
+
+    def is_at_work(self, share: float | None, mean: Layers) -> bool:
+        """Packets tell that it is one of slots, and not what it costs."""
+        return share is None and self.is_told
 
     @property
     def _either(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import ClassVar
 
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import MATTERS, Facts
@@ -21,6 +22,7 @@ _MOSTLY = 0.5  # of the network's time: where so much of it has no cause, it may
 class Delay(Evidence, frozen=True, kw_only=True):
     """Evidence of the finding net-delay."""
 
+    is_recorded: ClassVar[bool] = True
     least_round_trip_ms: float  # between the hosts
     network_ms: float  # mean
     varying_ms: float | None = None  # of that what comes and goes
