@@ -294,6 +294,7 @@ class Facts(Record):
     incomplete: int = 0  # UDP datagrams that came without one of their fragments, and had to be sent again
     lost_share: float = 0.0  # of the bytes between the captures, where both show all of them
     spurious_segments: int | None = None  # sent again although they had arrived
+    arrived_again: int = 0  # ops of one capture of which something was sent again and had arrived, as D-SACKs say
     stalls: Stalls | None = None
     jitter: Mapping[str, Jitter] = {}  # by part, of directions that hold nearly all messages
     hogs: Mapping[str, Hog] = {}  # by the layer whose queue it is
