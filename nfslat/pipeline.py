@@ -40,7 +40,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from nfslat.analyse import analyse, within
+from nfslat.analyse import analyse, with_threads, within
 from nfslat.answer import model
 from nfslat.compare import compare, infer_other, side_of
 from nfslat.decode.capture import UNBOUNDED, Source
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from nfslat.figures.whatif import Asked
     from nfslat.model.thresholds import Threshold
 
-__all__ = ["analyse", "compare", "correlate", "infer_other", "inspect", "report", "side_of", "within"]
+__all__ = ["analyse", "compare", "correlate", "infer_other", "inspect", "report", "side_of", "with_threads", "within"]
 
 
 def correlate(
