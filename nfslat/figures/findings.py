@@ -108,10 +108,8 @@ class Judged(NamedTuple):
     def whole(self, inflight: model.InFlight) -> Whole:
         """The same beside what is said of parts of those ops."""
         unseen, threads = self.facts.unseen, inflight.server.threads_estimate
-        is_reckoned = unseen is not None and unseen.matters
-        return Whole(
-            self.causes, self.verdict, self.facts.mean, threads, is_reckoned=is_reckoned, judge=self.verdict_of
-        )
+        shown = 1.0 - unseen.share_of_time[1] if unseen is not None and unseen.matters else 1.0
+        return Whole(self.causes, self.verdict, self.facts.mean, threads, shown, self.verdict_of)
 
 
 def judge(

@@ -278,7 +278,7 @@ class Whole:
         tail = Layers(slow.server_ms.mean, slow.network_ms.mean)
         said = verdict(mean, tail, ground, [*causes, *hanging], objectives)
         threads = inflight.server.threads_estimate
-        whole = OfAll(causes, said, mean, threads, is_reckoned=unseen is not None)
+        whole = OfAll(causes, said, mean, threads, shown=1.0 if unseen is None else 1.0 - unseen.share_of_time[1])
         rows, pairs = self._rows_of_pairs()
         of_pairs = lead_by_parts(pairs, whole, of_hosts=True)
         if of_pairs is not None:
