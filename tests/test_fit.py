@@ -142,13 +142,10 @@ def test_threads_are_counted_though_the_first_of_those_that_answer_together_take
 def test_threads_that_somebody_says_there_are_are_tried() -> None:
     """Where packets allow several numbers it is that one; where they tell another, or show more at work, or no queue at
     all, it changes nothing."""
-    usual: dict[str, Any] = {
-        "connections": 4,
-        "count": 400,
-        "mix": {"READ": 0.95, GETATTR: 0.05},
-        "think_ns": 10_000_000,
-    }
-    vague, idle = (queues.simulate(threads=n, workers=12, think_ns=10_000_000, seed=5, **usual) for n in (4, 64))
+    usual: dict[str, Any] = {"connections": 4, "count": 400, "think_ns": 10_000_000, "seed": 5}
+    vague, idle = (
+        queues.simulate(threads=threads, workers=12, mix={"READ": 0.95, GETATTR: 0.05}, **usual) for threads in (4, 64)
+    )
     for made, there, range_ in ((vague, None, (4, 6)), (vague, 4, (4, 4)), (vague, 8, (4, 6)), (vague, 1, (4, 6))):
         found = load_of(made, there).threads
         assert (found.low, found.high, found.limited) == (*range_, True)
