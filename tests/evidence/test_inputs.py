@@ -56,7 +56,7 @@ def _plain(value: Any) -> Any:
         return {
             name: _plain(each)
             for name, each in fields.items()
-            if not _is_empty(each) and not (each is defaults[name] is False)
+            if not _is_empty(each) and not (each is defaults.get(name) is False)
         }
     if isinstance(value, np.ndarray):
         return value.tolist()
