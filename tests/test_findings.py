@@ -1125,7 +1125,7 @@ def test_loss_that_only_the_slowest_feel_is_found() -> None:
 
 def made(code: str, share: float | None, slowest: float | None = None) -> Diagnosis:
     nothing = Unknown(server_ms=0.0, in_thread_ms=0.0)
-    return diagnosis(code, "server", code, share=share, slowest=slowest, confidence="likely", evidence=nothing)
+    return diagnosis(code, code, layer="server", share=share, slowest=slowest, confidence="likely", evidence=nothing)
 
 
 def test_findings_are_ranked_by_what_they_explain() -> None:

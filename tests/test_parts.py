@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nfslat.answer.model import Objective, Verdict
-from nfslat.findings.catalogue import row
 from nfslat.findings.diagnosis import Diagnosis, diagnosis
 from nfslat.findings.layers import Layers
 from nfslat.findings.leads import Ground
@@ -52,7 +51,7 @@ class Part:
 
 def _finding(code: str, share: float, sure: str = "likely") -> Diagnosis:
     text = f"the text of {code}"
-    return diagnosis(code, row(code).layer, text, share=share, confidence=sure, evidence=EVIDENCE[code])
+    return diagnosis(code, text, share=share, confidence=sure, evidence=EVIDENCE[code])
 
 
 def _parts(*of: tuple[int, float, list[Diagnosis]]) -> list[Part]:

@@ -23,7 +23,6 @@ from nfslat import api
 from nfslat.cli.main import main
 from nfslat.decode.xid_gaps import missing_calls
 from nfslat.figures.unseen import reckoned
-from nfslat.findings.catalogue import row
 from nfslat.findings.diagnosis import diagnosis
 from nfslat.findings.facts import Facts, KeptAbove
 from nfslat.findings.layers import Layers
@@ -400,7 +399,7 @@ def test_a_wait_that_tcp_puts_on_record_leads_where_no_layer_can_be_told() -> No
         ("net-loss", waits, "fault"),
         ("server-storage", Storage(in_thread_ms=10.0, data_ops=1, data_ms=10.0), "undecided"),
     ):
-        found = diagnosis(code, row(code).layer, "", share=0.4, confidence="certain", evidence=evidence)
+        found = diagnosis(code, "", share=0.4, confidence="certain", evidence=evidence)
         said = verdict(unseen.layers(), None, SOUND._replace(unseen=unseen), [found])
         assert said.outcome == outcome
         assert said.confidence != "high"

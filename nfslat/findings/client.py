@@ -165,7 +165,6 @@ def _serial(f: Facts) -> Diagnosis | None:
         text += f"; {times(s.listings, 'READDIR')} listed names only; READDIRPLUS returns attributes with them"
     found = diagnosis(
         "serial-calls",
-        "client",
         text + "; fewer calls, or several at once, would take less time, however quick each of them is",
         share=None,
         confidence="likely",
@@ -210,7 +209,6 @@ def _pieces(f: Facts) -> Diagnosis | None:
     how = f"{p.calls:,} calls, joined with their operations" if p.is_joined else "it goes on where that one ended"
     pieces = diagnosis(
         "serial-pieces",
-        "client",
         f"a {p.call} takes {ms(p.total_ms)} ms, {evidence.why} {evidence.sum}; each is sent {ms(p.gap_ms)} ms after "
         f"the answer to the one before, so that none of them waits for a slot ({how})",
         share=None,
@@ -285,7 +283,6 @@ def _slots(f: Facts) -> Diagnosis | None:
         text += "; requests that wait for a slot are not on the wire: give the application's mean (--app-ms)"
     found = diagnosis(
         code,
-        "client",
         text,
         share=share,
         confidence=confidence,
@@ -386,7 +383,6 @@ def _above(f: Facts) -> Diagnosis | None:
     unseen = f.unseen_ms
     return diagnosis(
         "above-wire",
-        "client",
         f"{f.mean.said(above)} ms of the application's {f.mean.said(f.mean.total_ms)} ms lie above the client's "
         f"wire{wait}"
         + "".join(f", up to {ms(one)} ms of it because {_KEPT[why]}" for why, one in kept.items() if one)

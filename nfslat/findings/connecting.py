@@ -92,8 +92,8 @@ def connecting_findings(f: Facts) -> list[Diagnosis]:
     return [
         diagnosis(
             CODE,
-            "server" if is_server else "network",
             text,
+            layer="server" if is_server else "network",
             share=min(f.share(counted), 1.0) if counted else None,
             confidence="likely" if opened.fate in (Fate.UNKNOWN, Fate.OLDER) else "certain",
             evidence=evidence,

@@ -55,7 +55,6 @@ def database_findings(f: Facts) -> list[Diagnosis]:
     )
     found = diagnosis(
         "database-no-wait",
-        "client",
         _text(base, evidence),
         share=None,
         confidence="likely",

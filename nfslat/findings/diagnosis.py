@@ -132,20 +132,20 @@ class Diagnosis(Record):
 
 def diagnosis(
     code: str,
-    layer: str,
     text: str,
     *,
+    layer: str = "",
     share: float | None,
     slowest: float | None = None,
     confidence: str,
     evidence: Evidence,
     advice: Advice | LookAt | None = None,
 ) -> Diagnosis:
-    """One with its severity."""
+    """With its severity. The `layer` is that of its row in the catalogue, where that is not "either" end's."""
     known = [one for one in (share, slowest) if one is not None]
     severity = "warning" if not known or max(known) >= MATTERS else "info"
     if isinstance(advice, LookAt) and not advice.knob:
         advice = structs.replace(advice, knob=row(code).knob)
     if slowest is not None:
         evidence = structs.replace(evidence, share_slowest=slowest)
-    return Diagnosis(code, layer, severity, share, slowest, confidence, text, evidence, advice)
+    return Diagnosis(code, layer or row(code).layer, severity, share, slowest, confidence, text, evidence, advice)

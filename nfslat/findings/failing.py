@@ -110,7 +110,6 @@ def _finding(f: Facts, group: Failing) -> Diagnosis:
     )
     found = diagnosis(
         CODE,
-        "server",
         text,
         share=None,
         confidence="certain",

@@ -105,8 +105,8 @@ def _finding(why: str, hangs: Sequence[Hang]) -> Diagnosis:
     few = why == "lost" and (longest.compared or 0) < _OFTEN
     found = diagnosis(
         SHUT if is_window else UNACKNOWLEDGED,
-        host if is_window or why == "taken" else "network",
         (_shut if is_window else _unacknowledged)(evidence, longest, host, why),
+        layer=host if is_window or why == "taken" else "network",
         share=None,
         confidence="certain" if why in ("answered", "ack lost", "lost") and not few else "likely",
         evidence=evidence,
@@ -291,8 +291,8 @@ def _waiting(layer: str, groups: Sequence[Unanswered], ops: int, total_ms: float
     is_known = _place(oldest)[1] and not evidence.replied
     waiting = diagnosis(
         UNANSWERED,
-        layer,
         _unanswered(evidence),
+        layer=layer,
         share=None,
         confidence="certain" if is_long and is_known else "likely",
         evidence=evidence,

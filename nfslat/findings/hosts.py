@@ -113,8 +113,8 @@ def _host_pause(f: Facts, side: str) -> Diagnosis | None:
         )
     return diagnosis(
         "host-pause",
-        side,
         text,
+        layer=side,
         share=f.share_within(side, waits + counted) if on_wire or known else None,
         slowest=f.slowest_share(slowest) if on_wire else None,
         confidence="likely",
@@ -152,9 +152,9 @@ def _host_busy(f: Facts, side: str) -> Diagnosis | None:
         return None
     found = diagnosis(
         "host-busy",
-        side,
         f"while the captures ran, the {side} had {', '.join(signs)} ({load.source}): its threads wait for processors "
         "or memory, which the packets show as time in that host",
+        layer=side,
         share=None,
         confidence="likely",
         evidence=Busy(

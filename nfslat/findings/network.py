@@ -90,7 +90,6 @@ def _delay(f: Facts) -> Diagnosis | None:
         text += "; part of it may be the queue of the path, which is full"
     return diagnosis(
         DELAY,
-        "network",
         text,
         # Of a stretch of time the first ops may not have paid all of it.
         share=f.share(min(trip, f.mean.network_ms), of_all=True),
@@ -116,7 +115,6 @@ def _jitter(f: Facts) -> Diagnosis | None:
     ways = "both ways" if len(f.jitter) > 1 else "from client to server" if call else "from server to client"
     return diagnosis(
         JITTER,
-        "network",
         f"{ways} nearly every message takes longer than the shortest way, nine of ten by more than {ms(low)} ms, one "
         f"of ten by more than {ms(high)} ms, {ms(wait_ms)} ms an operation on average: a path whose delay varies, or a "
         "queue in it that these captures do not show; a host that handles packets late lets some pass at once",
@@ -151,7 +149,6 @@ def _asymmetry(f: Facts) -> Diagnosis | None:
     longer, shorter = ("call", "reply") if more > 0 else ("reply", "call")
     return diagnosis(
         ASYMMETRY,
-        "network",
         f"on the network the {longer} takes {ms(abs(more))} ms longer than the {shorter} (+/- "
         f"{ms(2 * p.one_way_error)} ms), waits for lost data aside: that direction is loaded, shaped, or waits in "
         "its sender's socket",
@@ -203,7 +200,6 @@ def _between(f: Facts) -> Diagnosis | None:
         )
     return diagnosis(
         BETWEEN,
-        "network",
         text,
         share=f.share(left_ms),
         confidence="likely",

@@ -117,8 +117,8 @@ def _tried_again(f: Facts, reason: str, p: PutOff) -> Diagnosis | None:
     fits = p.back_off_of and p.back_off_fits >= _FITS * p.back_off_of
     found = diagnosis(
         _CODES[reason],
-        _LAYERS[reason],
         _text(f, reason, evidence, p, share, is_known=known),
+        layer=_LAYERS[reason],
         share=share if waits and known else None,
         confidence="certain" if reason in ("grace", "delay") and fits else "likely",
         evidence=evidence,
@@ -176,7 +176,6 @@ def _lost(f: Facts) -> Diagnosis | None:
     answers = ", ".join(f"{count:,} {name}" for name, count in p.statuses.items())
     return diagnosis(
         LOST,
-        "server",
         f"{percent(p.answers / f.ops)} of the calls ask for what the server no longer has: it answered {answers} to "
         f"{' and '.join(p.ops[:3])} from {p.since} to {p.until}; a file that another client removed, or a file "
         "system that was exported or restored",

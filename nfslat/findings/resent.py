@@ -58,7 +58,7 @@ def resent_findings(f: Facts) -> list[Diagnosis]:
         f"{span(again.after_ms)} after it was sent first: that is timeo={timeo}, which is less than the server "
         f"takes{twice}. Each is work for the server once more; its response times are real"
     )
-    return [diagnosis(CODE, "client", text, share=None, confidence="certain", evidence=evidence, advice=_ADVICE)]
+    return [diagnosis(CODE, text, share=None, confidence="certain", evidence=evidence, advice=_ADVICE)]
 
 
 _ADVICE = LookAt(

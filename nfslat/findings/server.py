@@ -274,7 +274,6 @@ def _queue(f: Facts) -> Diagnosis | None:
     if storage_ms is not None and f.counted("server-storage") and not counted and witnesses < _WITNESSES:
         return diagnosis(
             "server-storage",
-            "server",
             f"calls wait {split} in a queue{leaving}, and the storage's own figure "
             f"({ms(storage_ms)} ms) contains that wait: the queue is the storage's, not one for threads",
             share=share,
@@ -285,7 +284,6 @@ def _queue(f: Facts) -> Diagnosis | None:
     if known is not None and high is not None and known > high and not f.queue_is_measured and not counted:
         return diagnosis(
             "server-queue-unknown",
-            "server",
             f"calls wait {split} in a queue{leaving}, but the server has "
             f"{times(known, 'thread')}: look for a lock, or storage that takes no more at once",
             share=share,
@@ -296,7 +294,6 @@ def _queue(f: Facts) -> Diagnosis | None:
     if f.woken_share is not None and counted is False and witnesses < _WITNESSES:
         return diagnosis(
             "server-queue-unknown",
-            "server",
             f"calls wait {split} in a queue{leaving}, but {percent(f.woken_share)} of them found an idle thread "
             "(pool_stats): look for a lock, or storage that takes no more at once",
             share=share,
@@ -320,7 +317,6 @@ def _queue(f: Facts) -> Diagnosis | None:
         text += "; storage or processors that take no more at once would look alike: the number of threads decides"
     return diagnosis(
         THREADS,
-        "server",
         text,
         share=share,
         slowest=slowest,
@@ -404,7 +400,6 @@ def _slow_data(f: Facts) -> Diagnosis | None:
         thread = ""
     return diagnosis(
         "server-storage",
-        "server",
         f"{_named(rows)} {ms(work_ms)} ms in the server{thread}{proof}",
         share=f.share(own_ms),
         slowest=_slowest_in_thread(f) if own_ms == f.in_thread_ms else None,
@@ -503,7 +498,6 @@ def _unknown(f: Facts) -> Diagnosis | None:
         takes = f"calls take {ms(slow_ms)} ms once a thread has them, and whether they wait"
     return diagnosis(
         "server-queue-unknown",
-        "server",
         f"{takes} for storage or for a lock cannot be told from {source}: {why}",
         share=f.share(slow_ms),
         slowest=_slowest_in_thread(f),
@@ -549,7 +543,6 @@ def _reconnect(f: Facts) -> Diagnosis | None:
         )
     return diagnosis(
         "reconnect",
-        "server",
         f"{'; '.join(said)}: the NFS server was restarted or failed over, or something between the hosts ended it",
         share=min(f.share(excess + kept), 1.0) if on_wire or kept else None,
         confidence="likely",
@@ -598,7 +591,6 @@ def with_window(f: Facts, found: list[Diagnosis]) -> list[Diagnosis]:
         *found,
         diagnosis(
             "server-window",
-            "server",
             f"{closed}: {stood} are calls that waited in the client's socket until the server read, because it had "
             "too few threads or too small a receive buffer",
             share=f.share(kept),
@@ -621,7 +613,6 @@ def _caps(f: Facts) -> list[Diagnosis]:
     return [
         diagnosis(
             "connection-cap",
-            "server",
             f"connection {cap.client} keeps {cap.level} calls in flight, the server closed its window "
             f"{times(cap.zero_windows, 'time')} for {ms(cap.zero_window_ms)} ms, and calls take {ms(cap.median_ms)} "
             f"ms where {times(cap.others, 'other connection')} take {ms(cap.others_median_ms or 0.0)} ms: a "

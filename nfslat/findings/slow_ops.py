@@ -137,7 +137,7 @@ def unseen_finding(f: Facts) -> Diagnosis | None:
         f"{evidence.which} take {evidence.slow} in the server, by their calls and the packets that hold their replies, "
         f"and the others {evidence.others} ms; whether it is the whole server, its threads or its storage is not known"
     )
-    return diagnosis(SLOW_OPS, "server", text, share=share, confidence="likely", evidence=evidence, advice=_SERVER)
+    return diagnosis(SLOW_OPS, text, share=share, confidence="likely", evidence=evidence, advice=_SERVER)
 
 
 def slow_finding(f: Facts) -> Diagnosis | None:
@@ -179,7 +179,6 @@ def slow_finding(f: Facts) -> Diagnosis | None:
         text += f"; the storage's own figure is {ms(f.storage_ms)} ms on average"
     return diagnosis(
         STORAGE if is_storage else SLOW_OPS,
-        "server",
         text + _beside(f, s),
         share=f.share_within("server", s.mean_ms),
         slowest=f.slowest_share(s.slowest_ms),

@@ -136,8 +136,8 @@ def _finding(
         return None
     return diagnosis(
         code,
-        said.layer,
         said.text,
+        layer=said.layer,
         share=f.share_within("network", waits) + f.share(kept),
         slowest=f.slowest_share(slowest),
         confidence=said.confidence,
@@ -192,7 +192,6 @@ def _by_size(f: Facts, limit: SizeLimit, waits: float, slowest: float | None, ke
     end = "server" if limit.way == "reply" else "client"
     return diagnosis(
         PATH_MTU,
-        "network",
         f"ops wait {ms(waits)} ms on average for lost data: of what the {end} sent within {ms(to_ms(limit.lasts_ns))} "
         f"ms all {times(limit.lost, 'packet')} of {limit.lost_from:,} bytes or more vanished, as often as they were "
         f"sent, and all {limit.passed:,} of up to {limit.passed_to:,} bytes arrived",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import structs
 
@@ -296,35 +296,34 @@ def _confidence(
     found: Lead, mean: Layers, slowest: Layers | None, ground: Ground | None, findings: Sequence[Diagnosis]
 ) -> tuple[str, list[str]]:
     """The text's: the weakest of all grounds decides; each that is not strong is named."""
-    worst, reasons = _of_figures(mean) if ground is None else _of_captures(slowest, ground)
+    grounds = list(_of_figures(mean) if ground is None else _of_captures(slowest, ground))
     if found.outcome == "undecided":
-        return "low", [*reasons, "what decides it has not been measured"]
+        return "low", [*(why for _, why in grounds), "what decides it has not been measured"]
+    grounds += _of_lead(found, mean, ground, findings)
+    return _GRADES[min(grade for grade, _ in grounds)], [why for _, why in grounds]
+
+
+_Grounds = Iterator[tuple[int, str]]  # the best grade that each leaves, and what it is
+
+
+def _of_lead(found: Lead, mean: Layers, ground: Ground | None, findings: Sequence[Diagnosis]) -> _Grounds:
     if found.outcome == "no-fault" and ground is not None and not ground.is_clocked:
-        reasons.append(f"without the {ground.inferred}'s clock pauses of a host and a client's slots may be missed")
-        worst = 0
+        yield 0, f"without the {ground.inferred}'s clock pauses of a host and a client's slots may be missed"
     cause = found.cause
     if cause is not None and cause.confidence != "certain":
-        reasons.append(f"the cause, {cause.code}, is {cause.confidence}")
-        worst = min(worst, 1)
-    if cause is not None:
-        counted = getattr(cause.evidence, "counted_above_ms", 0.0) or 0.0
-        if counted >= _BOUND * (cause.share or 0.0) * mean.total_ms and counted:
-            reasons.append(f"up to {ms(counted)} ms of it are known as no more than that")
-            worst = min(worst, 1)
+        yield 1, f"the cause, {cause.code}, is {cause.confidence}"
+    counted = getattr(cause.evidence, "counted_above_ms", 0.0) if cause is not None else 0.0
+    if cause is not None and counted and counted >= _BOUND * (cause.share or 0.0) * mean.total_ms:
+        yield 1, f"up to {ms(counted)} ms of it are known as no more than that"
     if cause is not None and cause.layer == "client" and ground is not None and ground.unseen_explain:
-        reasons.append("what lies above the wire may be of operations that are not in the captures")
-        worst = min(worst, 1)
+        yield 1, "what lies above the wire may be of operations that are not in the captures"
     explained = sum(known.share or 0.0 for known in findings if known.code not in VAGUE)
     if found.outcome == "fault" and found.by == "mean" and ground is not None and explained < _EXPLAINED_SHARE:
-        reasons.append(f"{percent(1 - explained)} of the mean has no cause that was found")
-        worst = min(worst, 1)
+        yield 1, f"{percent(1 - explained)} of the mean has no cause that was found"
     if found.outcome == "no-fault" and ground is not None and (reason := _unexplained(ground, findings)):
-        reasons.append(reason)
-        worst = min(worst, 1)
+        yield 1, reason
     if ground is not None and ground.unseen is not None:
-        reasons.append("operations that are not shown have much of the time; what they waited for is not known")
-        worst = min(worst, 1)
-    return _GRADES[worst], reasons
+        yield 1, "operations that are not shown have much of the time; what they waited for is not known"
 
 
 def _unexplained(ground: Ground, findings: Sequence[Diagnosis]) -> str:
@@ -339,42 +338,39 @@ def _unexplained(ground: Ground, findings: Sequence[Diagnosis]) -> str:
     return ""
 
 
-def _of_figures(mean: Layers) -> tuple[int, list[str]]:
-    reasons = ["the figures are taken as they were given, and may speak of different requests"]
+def _of_figures(mean: Layers) -> _Grounds:
     share = mean.share(mean.largest)
+    yield 1, "the figures are taken as they were given, and may speak of different requests"
     if share < _SURE:
-        reasons.append(f"no layer stands out: {LAYERS[mean.largest]} adds {percent(share)}")
-    return (1 if share >= _SURE else 0), reasons
+        yield 0, f"no layer stands out: {LAYERS[mean.largest]} adds {percent(share)}"
 
 
-def _of_captures(slowest: Layers | None, ground: Ground) -> tuple[int, list[str]]:
-    worst = 2 if ground.complete >= COMPLETE else 1 if ground.complete >= INCOMPLETE else 0
+def _of_captures(slowest: Layers | None, ground: Ground) -> _Grounds:
     how_many = complete(ground.complete, inferred=ground.inferred is not None, missing=ground.incomplete)
-    reasons = [how_many]
     if ground.inferred is not None:
-        worst = min(worst, 1)
-        reasons = [
-            f"there is one capture, and the {ground.inferred}'s times are inferred from its packets: their mean to "
-            f"within {ms(ground.error_ms)} ms"
-        ]
-        if ground.complete < COMPLETE:
-            reasons.append(how_many)
+        yield (
+            1,
+            (
+                f"there is one capture, and the {ground.inferred}'s times are inferred from its packets: their mean to "
+                f"within {ms(ground.error_ms)} ms"
+            ),
+        )
+    if ground.inferred is None or ground.complete < COMPLETE:
+        yield 2 if ground.complete >= COMPLETE else 1 if ground.complete >= INCOMPLETE else 0, how_many
     if ground.ops < FEW_OPS:
-        reasons.append(f"only {ground.ops} operations")
-        worst = min(worst, 0 if ground.ops < VERY_FEW_OPS else 1)
+        yield 0 if ground.ops < VERY_FEW_OPS else 1, f"only {ground.ops} operations"
     if slowest is not None and slowest.network_ms < 0:
-        reasons.append("the network time of the slowest 1 % is negative on average")
-        worst = min(worst, 1)
+        yield 1, "the network time of the slowest 1 % is negative on average"
     if ground.negative > _SOME_NEGATIVE * ground.ops:
-        reasons.append(f"{ground.negative} operations have a negative network part: timestamps or matches are off")
-        worst = min(worst, 0 if ground.negative > _MANY_NEGATIVE * ground.ops else 1)
+        is_many = ground.negative > _MANY_NEGATIVE * ground.ops
+        yield (
+            0 if is_many else 1,
+            (f"{ground.negative} operations have a negative network part: timestamps or matches are off"),
+        )
     if ground.late:
-        reasons.append(f"the capture of the {' and that of the '.join(ground.late)} stamps packets late")
-        worst = min(worst, 0 if ground.all_late else 1)
+        late = " and that of the ".join(ground.late)
+        yield 0 if ground.all_late else 1, f"the capture of the {late} stamps packets late"
     if ground.ticks is not None:
-        reasons.append(f"time stamps tick every {ground.ticks.tick_ms:g} ms")
-        worst = min(worst, 1)
+        yield 1, f"time stamps tick every {ground.ticks.tick_ms:g} ms"
     if not ground.clock_fits:
-        reasons.append("no offset of the two clocks explains the operations: time stamps or matches are wrong")
-        worst = 0
-    return worst, reasons
+        yield 0, "no offset of the two clocks explains the operations: time stamps or matches are wrong"
