@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 from msgspec import structs
@@ -254,53 +255,29 @@ def _queue(f: Facts) -> Diagnosis | None:
     estimate = s.threads_estimate if s is not None else None
     low, high = s.threads_range if s is not None and s.threads_range else (None, None)
     known = f.threads
-    workers = (
-        None
-        if s is None
-        else Workers(
-            threads_estimate=estimate,
-            threads_range=s.threads_range or None,
-            threads_lower_bound=s.threads_lower_bound,
-            most_in_flight=s.max,
-            witnesses=s.witnesses,
-        )
-    )
+    workers = None
+    if s is not None:
+        workers = Workers.like(s, threads_range=s.threads_range or None, most_in_flight=s.max)
     evidence = Queue(queue_ms=queue_ms, in_thread_ms=f.in_thread_ms, server_ms=f.mean.server_ms, workers=workers)
     of_server = f"of the server's {f.mean.said(f.mean.server_ms)} ms"
     split = f"a part {of_server}" if queue_ms is None else f"{f.mean.said(queue_ms, 'server')} {of_server}"
     storage_ms = f.storage_ms
     leaving = "" if estimate is None else f" that {_number(s)} at a time leave{'s' if estimate == 1 else ''}"
     witnesses = s.witnesses if s is not None else 0
-    if storage_ms is not None and f.counted("server-storage") and not counted and witnesses < _WITNESSES:
-        return diagnosis(
-            "server-storage",
-            f"calls wait {split} in a queue{leaving}, and the storage's own figure "
-            f"({ms(storage_ms)} ms) contains that wait: the queue is the storage's, not one for threads",
-            share=share,
-            slowest=slowest,
-            confidence="certain",
-            evidence=structs.replace(evidence, storage_ms=storage_ms),
-        )
+    queue, of_queue = f"calls wait {split} in a queue{leaving}", partial(diagnosis, share=share, slowest=slowest)
+    beyond = "look for a lock, or storage that takes no more at once"
+    if storage_ms is not None and f.counted(STORAGE) and not counted and witnesses < _WITNESSES:
+        text = f"{queue}, and the storage's own figure ({ms(storage_ms)} ms) contains that wait"
+        text += ": the queue is the storage's, not one for threads"
+        by_storage = structs.replace(evidence, storage_ms=storage_ms)
+        return of_queue(STORAGE, text, confidence="certain", evidence=by_storage)
+    evidence = structs.replace(evidence, threads=known)
     if known is not None and high is not None and known > high and not f.queue_is_measured and not counted:
-        return diagnosis(
-            "server-queue-unknown",
-            f"calls wait {split} in a queue{leaving}, but the server has "
-            f"{times(known, 'thread')}: look for a lock, or storage that takes no more at once",
-            share=share,
-            slowest=slowest,
-            confidence="likely",
-            evidence=structs.replace(evidence, threads=known),
-        )
+        text = f"{queue}, but the server has {times(known, 'thread')}: {beyond}"
+        return of_queue(UNKNOWN, text, confidence="likely", evidence=evidence)
     if f.woken_share is not None and counted is False and witnesses < _WITNESSES:
-        return diagnosis(
-            "server-queue-unknown",
-            f"calls wait {split} in a queue{leaving}, but {percent(f.woken_share)} of them found an idle thread "
-            "(pool_stats): look for a lock, or storage that takes no more at once",
-            share=share,
-            slowest=slowest,
-            confidence="certain",
-            evidence=structs.replace(evidence, threads=known),
-        )
+        text = f"{queue}, but {percent(f.woken_share)} of them found an idle thread (pool_stats): {beyond}"
+        return of_queue(UNKNOWN, text, confidence="certain", evidence=evidence)
     count = known if known is not None else estimate
     sure = (
         f.queue_is_measured
@@ -315,13 +292,11 @@ def _queue(f: Facts) -> Diagnosis | None:
         text += f"; {percent(f.woken_share)} of its queued sockets found an idle thread (pool_stats)"
     if not sure:
         text += "; storage or processors that take no more at once would look alike: the number of threads decides"
-    return diagnosis(
+    return of_queue(
         THREADS,
         text,
-        share=share,
-        slowest=slowest,
         confidence="certain" if sure else "likely",
-        evidence=structs.replace(evidence, threads=known, proven=sure),
+        evidence=structs.replace(evidence, proven=sure),
         advice=advice.threads(f.server_host, count, s.max if s is not None else None) if sure else _ASK,
     )
 

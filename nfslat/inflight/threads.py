@@ -216,10 +216,7 @@ class _Search(NamedTuple):
     def limit(self, score: Scores, replay: Replay, probability: float, between: tuple[int, int]) -> Threads:
         """Calls wait for one of so many, or of some number `between` two."""
         low, high = between
-        return Threads(
-            calls=len(self.depth),
-            bound=self.bound,
-            most_in_flight=self.most,
+        return _unknown(self.work, self.bound, self.most)._replace(
             estimate=replay.threads,
             low=low,
             high=high,
