@@ -178,7 +178,7 @@ def test_what_is_met_or_of_the_whole_alone_stays() -> None:
     met = Objective("READ.p50=5", "READ", "p50", "client", 5.0, 1.0, True)
     assert lead_by_parts(parts, _whole()) is not None
     assert lead_by_parts(parts, _whole(objectives=[met])) is None
-    assert lead_by_parts(parts, _whole()._replace(is_reckoned=True)) is None
+    assert lead_by_parts(parts, _whole()._replace(shown=0.7)) is None
     assert lead_by_parts(parts[1:], _whole()) is None
     assert lead_by_parts([], _whole()) is None
 

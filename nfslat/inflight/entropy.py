@@ -29,7 +29,7 @@ class Scores:
         self._groups = np.split(by_kind, np.flatnonzero(np.diff(kind[by_kind])) + 1)
         self._block = np.arange(len(kind)) * _BLOCKS // len(kind)
         self._calls = np.bincount(self._block, minlength=_BLOCKS)
-        server_ns = np.concatenate([work.reply_ns - work.arrival_ns for work, _ in samples])
+        server_ns = np.concatenate([work.server_ns for work, _ in samples])
         # As if no call ever waited. What is forced costs more than that, or an operation of which all calls are
         # forced would be cheap.
         self._unqueued = [float(log_spacing(server_ns[rows]).mean()) for rows in self._groups]

@@ -29,6 +29,11 @@ class Work(NamedTuple):
         by_reply = argsort(reply_ns).astype(np.int32)
         return cls(arrival_ns, reply_ns, stream, by_reply)
 
+    @property
+    def server_ns(self) -> I64:
+        """From the arrival of each call to its reply."""
+        return self.reply_ns - self.arrival_ns
+
     def part(self, rows: slice | I64) -> Work:
         """Some of it, in its order."""
         return Work.of(self.arrival_ns[rows], self.reply_ns[rows], self.stream[rows])

@@ -48,10 +48,14 @@ def _input_of(text: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """For JSON: what a record holds and is not empty."""
+    """For JSON: what a record holds, is not empty and no flag that is not set."""
     if dataclasses.is_dataclass(value):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return {name: _plain(each) for name, each in fields.items() if not _is_empty(each)}
+        fields = {field.name: (getattr(value, field.name), field.default) for field in dataclasses.fields(value)}
+        return {
+            name: _plain(each)
+            for name, (each, default) in fields.items()
+            if not _is_empty(each) and not (each is default is False)
+        }
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, Mapping):
