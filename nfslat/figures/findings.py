@@ -17,7 +17,7 @@ from nfslat.figures.above import connecting_of, sent_anew, sessions_open, times_
 from nfslat.figures.charges import stalls_of
 from nfslat.figures.gains import with_gains
 from nfslat.figures.late_calls import late_calls, late_ns
-from nfslat.figures.matched import row_of, unstable_writes
+from nfslat.figures.matched import in_thread_ns, row_of, unstable_writes
 from nfslat.figures.outcomes import failing_of, put_off_of
 from nfslat.figures.slow_ops import slow_ops_of
 from nfslat.figures.ticks import ticks_of
@@ -295,6 +295,7 @@ def _facts(
     sessions = None if above is None or per_s is None else sessions_open(c, rows, per_s * mean.total_ms / 1e3)
     opened = connecting_of(c)
     answered = np.concatenate([c.matched.client[rows], np.flatnonzero(c.client.beside)])
+    own_ns = in_thread_ns(c)
     how_late = functools.cache(lambda: late_ns(c))  # it sorts all of the server's instants
     return Facts(
         mean=mean,
@@ -309,7 +310,7 @@ def _facts(
         connects=_connects(c, opened),
         failing=failing_of(c.client, answered),
         sent_again=_sent_again(c),
-        slow_ops=None if thread_ms is not None else slow_ops_of(c, rows, how_late),
+        slow_ops=None if thread_ms is not None else slow_ops_of(c, rows, own_ns, how_late),
         kept_above=times_kept_above(c, rows, sessions, opened),
         put_off=put_off_of(c.client, c.tried_again, answered, c.server.ops, as_asked=above is not None),
         recoveries=_times_of(c.recoveries),
@@ -328,7 +329,7 @@ def _facts(
         queue_is_measured=thread_ms is not None,
         storage_ms=_believed(known.mean_ms("storage_ms", c, rows), mean.server_ms),
         least_round_trip_ms=_least_round_trip_ms(c),
-        late=late_calls(c, rows, by_op, how_late),
+        late=late_calls(c, rows, by_op, own_ns, how_late),
         throughput_per_s=per_s,
         server=inflight.server,
         client=inflight.client,

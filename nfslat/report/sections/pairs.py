@@ -34,5 +34,5 @@ def pairs_section(pairs: Sequence[HostPair], *, brief: bool = False) -> Iterator
 
 
 def _said(one: HostPair) -> str:
-    said = one.cause or one.layer or one.largest_layer or one.outcome or "too few ops"
+    said = one.cause or one.layer or one.largest_layer or one.outcome or "not judged alone"
     return said if one.threads_estimate is None else f"{said}; {count(one.threads_estimate)} at once"
