@@ -360,14 +360,30 @@ def places(ascending: _I32 | _I64, wanted: _I32 | _I64) -> _I64:
 def order(values: _I64) -> _I64:
     """`nfslat.kernels.order.argsort`: rows in ascending order."""
 
-def spacings(values: _I64, near: int, least: float) -> _F64:
-    """`nfslat.kernels.order.spacings`."""
-
 def grouped(groups: _I32, count: int) -> tuple[_I32, _I64]:
     """`nfslat.kernels.order.side_by_side`: rows by group, and how many each group has.
 
     Raises ``ValueError`` for a group that is not from 0 to `count` - 1.
     """
 
-def ranks(values: _I64, places: Sequence[int]) -> list[int]:
+def ranks(values: _I32 | _I64, places: Sequence[int]) -> list[int]:
     """`nfslat.kernels.order.ranks`: what stands at some places. Raises ``ValueError`` where there are not so many."""
+
+def regularity(
+    pieces: Sequence[_Calls],
+    groups: Sequence[_I64],
+    unqueued: Sequence[float],
+    resolution_ns: float,
+    blocks: int,
+    threads: int,
+    by_answer: bool,
+    leaving: bool,
+) -> tuple[_F64 | None, _F64]:
+    """`nfslat.inflight.entropy.Scores`: nats by block of time, None where too many calls are answered without a thread;
+    and what of them is for those. `groups` are the rows of each operation, `unqueued` what its calls cost otherwise."""
+
+def log_spacings(times: _I64, resolution_ns: float) -> _F64:
+    """Minus the log density at each of `times`, from how far its neighbours are; 0 where there are too few."""
+
+def sums(groups: _I64 | None, values: _I64 | _I32 | npt.NDArray[np.bool_], count: int) -> _I64 | list[int]:
+    """`nfslat.kernels.exact.exact_sums`. Raises ``ValueError`` for a group that is not from 0 to `count` - 1."""

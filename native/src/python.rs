@@ -168,6 +168,7 @@ mod apart;
 mod confine;
 mod found;
 mod kernels;
+mod load;
 mod packets;
 mod prints;
 mod windows;
@@ -262,7 +263,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kernels::order, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::ranks, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::grouped, module)?)?;
-    module.add_function(wrap_pyfunction!(kernels::spacings, module)?)?;
+    module.add_function(wrap_pyfunction!(load::regularity, module)?)?;
+    module.add_function(wrap_pyfunction!(load::log_spacings, module)?)?;
+    module.add_function(wrap_pyfunction!(load::sums, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::in_order, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::in_flight, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::places, module)?)?;

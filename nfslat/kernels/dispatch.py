@@ -69,7 +69,10 @@ def starts(work: Work, threads: int, order: Order = Order.TURNS_BY_START) -> I64
     calls of other connections were given theirs too early: these wait again. With the right number of threads that is
     rare.
     """
-    if order is Order.OLDEST_FIRST:
-        work = work._replace(stream=np.zeros_like(work.stream))
     by_answer, leaving = order is Order.TURNS_BY_ANSWER, order is Order.LEAVING
-    return np.asarray(native.starts(work, threads, by_answer, leaving))
+    return np.asarray(native.starts(played(work, order), threads, by_answer, leaving))
+
+
+def played(work: Work, order: Order) -> Work:
+    """`work` with the connections that `order` has: where the oldest call is the first, all are of one."""
+    return work._replace(stream=np.zeros_like(work.stream)) if order is Order.OLDEST_FIRST else work
