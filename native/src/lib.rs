@@ -68,6 +68,7 @@ pub mod unread;
 pub mod waits;
 pub mod windows;
 pub mod xdr;
+pub mod xids;
 
 #[cfg(feature = "python")]
 mod python;

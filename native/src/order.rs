@@ -93,13 +93,18 @@ pub fn grouped(groups: &[i32], count: usize) -> Option<(Vec<i32>, Vec<i64>)> {
 /// Rows of `values`, ascending; equal ones in their order. Where no two are more than 2^32 apart, and they are in no
 /// order yet, digit by digit.
 pub fn order(values: &[i64]) -> Vec<i64> {
+    narrow_order(values).into_iter().map(i64::from).collect()
+}
+
+/// The same, as numbers of 32 bits.
+pub fn narrow_order(values: &[i64]) -> Vec<i32> {
     let Some((least, range)) = range(values) else { return Vec::new() };
     if values.is_sorted() {
-        return (0..values.len() as i64).collect();
+        return (0..values.len() as i32).collect();
     }
     if values.len() < FEW || range > u64::from(u32::MAX) {
-        let key = |row: u32| values[row as usize].wrapping_sub(least) as u64;
-        return by_bins(0..values.len() as u32, range, key).into_iter().map(i64::from).collect();
+        let key = |row: i32| values[row as usize].wrapping_sub(least) as u64;
+        return by_bins(0..values.len() as i32, range, key);
     }
     let mut rows: Vec<u64> =
         values.iter().zip(0..).map(|(&value, row)| (value.wrapping_sub(least) as u64) << 32 | row).collect();
@@ -119,13 +124,13 @@ pub fn order(values: &[i64]) -> Vec<i64> {
         }
         std::mem::swap(&mut rows, &mut other);
     }
-    rows.into_iter().map(|one| i64::from(one as u32)).collect()
+    rows.into_iter().map(|one| one as u32 as i32).collect()
 }
 
 /// From the number `near` places below to the one as far above, where `values` ascend: of each, in their own order, at
 /// least `least`, times how many there are and by how many places these two are apart (`nfslat.kernels.order.spacings`).
 pub fn spacings(values: &[i64], near: usize, least: f64) -> Vec<f64> {
-    let rows = order(values);
+    let rows = narrow_order(values);
     let ordered: Vec<f64> = rows.iter().map(|&row| values[row as usize] as f64).collect();
     let (count, last) = (rows.len() as f64, rows.len().saturating_sub(1));
     let mut out = vec![0.0; rows.len()];

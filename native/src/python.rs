@@ -266,8 +266,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(load::regularity, module)?)?;
     module.add_function(wrap_pyfunction!(load::log_spacings, module)?)?;
     module.add_function(wrap_pyfunction!(load::sums, module)?)?;
+    module.add_function(wrap_pyfunction!(load::histogram, module)?)?;
+    module.add_function(wrap_pyfunction!(load::xid_steps, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::in_order, module)?)?;
-    module.add_function(wrap_pyfunction!(kernels::in_flight, module)?)?;
+    module.add_function(wrap_pyfunction!(load::in_flight, module)?)?;
+    module.add_function(wrap_pyfunction!(load::by_reply, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::places, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::starts, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::bound, module)?)?;

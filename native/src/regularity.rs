@@ -22,8 +22,8 @@ pub struct Sample<'a> {
     pub resolution_ns: f64,
 }
 
-/// By block of time, a mean over its calls: nats, None where too many calls are forced; and what of them is for those.
-pub type Nats = (Option<Vec<f64>>, Vec<f64>);
+/// By block of time, a mean over its calls: nats, and what of them is for calls that are forced.
+pub type Nats = (Vec<f64>, Vec<f64>);
 
 /// Minus the log density at each of `times`, ns, from how far its neighbours are (Vasicek 1976); 0 where there are too
 /// few.
@@ -37,40 +37,50 @@ pub fn log_spacings(times: &[i64], resolution_ns: f64) -> Vec<f64> {
     nats
 }
 
-/// With `threads` threads, in `blocks` blocks of time; see `dispatch::starts`.
-pub fn nats(sample: &Sample, blocks: usize, threads: usize, by_answer: bool, leaving: bool) -> Nats {
-    let mut service_ns = Vec::new();
+/// With `threads` threads, in `blocks` blocks of time; see `dispatch::starts`. None where too many calls are forced.
+pub fn nats(sample: &Sample, blocks: usize, threads: usize, by_answer: bool, leaving: bool) -> Option<Nats> {
+    let rows: usize = sample.pieces.iter().map(|work| work.reply_ns.len()).sum();
+    let ends: Vec<usize> = (1..=blocks).map(|block| (block * rows).div_ceil(blocks)).collect();
+    let mean = |amounts: &[f64]| -> Vec<f64> {
+        let begins = std::iter::once(0).chain(ends.iter().copied());
+        let parts = begins.zip(&ends).map(|(begin, &end)| &amounts[begin..end]);
+        parts.map(|part| part.iter().fold(0.0, |sum, amount| sum + amount) / part.len() as f64).collect()
+    };
+    // Turns that got out of step force many calls for a while, a wrong number forces some all the time. How wrong it is
+    // is of no interest: with as many threads as calls are in flight none is forced.
+    let (mut forced, mut wrong) = (vec![0; blocks], 0);
+    let mut service_ns = Vec::with_capacity(rows);
     for work in sample.pieces {
-        let starts = dispatch::starts(work, threads, by_answer, leaving);
+        let before = service_ns.len();
+        let is_wrong = |row: usize| {
+            let block = (before + row) * blocks / rows;
+            forced[block] += 1;
+            let calls = ends[block] - if block == 0 { 0 } else { ends[block - 1] };
+            let is_much = |count: usize| count as f64 / calls as f64 > MOST_FORCED;
+            wrong += usize::from(is_much(forced[block]) && !is_much(forced[block] - 1));
+            wrong > blocks / 2
+        };
+        let starts = dispatch::starts_unless(work, threads, by_answer, leaving, is_wrong)?;
         let served = starts.iter().zip(work.reply_ns);
         service_ns.extend(served.map(|(&start, &reply)| if start == FORCED { FORCED } else { reply - start }));
     }
-    let rows = service_ns.len();
-    let mean = |amounts: &[f64]| -> Vec<f64> {
-        let (mut sums, mut calls) = (vec![0.0; blocks], vec![0.0; blocks]);
-        for (row, amount) in amounts.iter().enumerate() {
-            sums[row * blocks / rows] += amount;
-            calls[row * blocks / rows] += 1.0;
-        }
-        sums.iter().zip(calls).map(|(sum, calls)| sum / calls).collect()
-    };
     let is_forced = |row: usize| service_ns[row] == FORCED;
     let shares = mean(&(0..rows).map(|row| f64::from(u8::from(is_forced(row)))).collect::<Vec<_>>());
     let forced = shares.iter().map(|share| share * FORCED_NATS).collect();
-    // Turns that got out of step force many calls for a while, a wrong number forces some all the time. How wrong it is
-    // is of no interest: with as many threads as calls are in flight none is forced.
     if median(shares) > MOST_FORCED {
-        return (None, forced);
+        return None;
     }
     let mut nats = vec![0.0; rows];
     for (group, &unqueued) in sample.groups.iter().zip(sample.unqueued) {
-        let (away, there): (Vec<usize>, Vec<usize>) = group.iter().map(|&row| row as usize).partition(|&row| is_forced(row));
+        let (away, there): (Vec<usize>, Vec<usize>) =
+            group.iter().map(|&row| row as usize).partition(|&row| is_forced(row));
         let times: Vec<i64> = there.iter().map(|&row| service_ns[row]).collect();
-        let densities = if times.len() < FEW { vec![unqueued; times.len()] } else { log_spacings(&times, sample.resolution_ns) };
+        let densities =
+            if times.len() < FEW { vec![unqueued; times.len()] } else { log_spacings(&times, sample.resolution_ns) };
         there.iter().zip(densities).for_each(|(&row, density)| nats[row] = density);
         away.iter().for_each(|&row| nats[row] = unqueued + FORCED_NATS);
     }
-    (Some(mean(&nats)), forced)
+    Some((mean(&nats), forced))
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -16,6 +16,17 @@ pub fn sums<T: Copy + Into<i64>>(groups: Option<&[i64]>, values: &[T], count: us
     Some(sums)
 }
 
+/// Durations, ns, in each of so many buckets: none and less; up to 1 us, 2 us, 4 us ...; the last has all that are longer.
+pub fn buckets(durations_ns: &[i64], buckets: usize) -> Vec<u64> {
+    let mut counts = vec![0; buckets];
+    for &ns in durations_ns {
+        let bits = (u64::BITS - ((ns.max(1) as u64 - 1) / 1000).leading_zeros()) as usize;
+        let at = if ns <= 0 { 0 } else { (bits + 1).min(buckets - 1) };
+        counts[at] += 1;
+    }
+    counts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -26,6 +37,11 @@ mod tests {
         assert_eq!(sums(Some(&[1, 0, 1]), &[i64::MAX, -1, i64::MAX], 2), Some(vec![-1, 2 * most]));
         assert_eq!(sums(None, &[i64::MIN, i64::MIN], 1), Some(vec![-2 * most - 2]));
         assert_eq!(sums::<i64>(None, &[], 1), Some(vec![0]));
+    }
+
+    #[test]
+    fn a_bucket_holds_what_is_up_to_its_bound() {
+        assert_eq!(buckets(&[-5, 0, 1, 1000, 1001, 2000, 2001, 4000, 4001, i64::MAX], 5), [2, 2, 2, 2, 2]);
     }
 
     #[test]

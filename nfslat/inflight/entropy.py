@@ -58,10 +58,10 @@ class Scores:
 
     def _by_block(self, threads: int) -> tuple[F64, F64]:
         by_answer, leaving = self.order is Order.TURNS_BY_ANSWER, self.order is Order.LEAVING
-        nats, forced = native.regularity(
+        found = native.regularity(
             self._pieces, self._groups, self._unqueued, RESOLUTION_NS, _BLOCKS, threads, by_answer, leaving
         )
-        return np.full(_BLOCKS, RULED_OUT) if nats is None else nats, forced
+        return found or (np.full(_BLOCKS, RULED_OUT), np.zeros(_BLOCKS))
 
 
 def is_worse(nats: F64) -> bool:

@@ -21,7 +21,7 @@ from nfslat.inflight.weights import INTERCEPT, WEIGHTS
 from nfslat.kernels.dispatch import Work
 from nfslat.model.protocol import NULL
 from nfslat.model.record import Record
-from nfslat.model.tables import I64, Bool
+from nfslat.model.tables import I32, I64, Bool
 
 LIKELY, CERTAIN = 0.75, 0.97  # probability from which a limit is told, and told as certain
 _MOST_CALLS = 60_000  # in a row, those that wait longest: more say the same of a mark, and take longer
@@ -41,7 +41,7 @@ class Replay(Record, eq=False, dict=True):
     work: Work
     threads: int
     start_ns: I64  # NULL: answered without a thread
-    depth: I64  # in flight on arrival, itself included; beyond all where that is not known
+    depth: I32  # in flight on arrival, itself included; beyond all where that is not known
     main: Bool  # of the operation that takes most of the time
     light: Bool  # of operations that need neither data nor a name
     plain: Bool  # sent once, as far as can be told

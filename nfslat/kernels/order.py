@@ -20,10 +20,11 @@ def argsort(values: I64) -> I64:
 
 def ranks(numbers: I32 | I64, places: Sequence[int]) -> list[int]:
     """What stands at each of `places`, counted from 0, where `numbers`, in any order, are put in order."""
-    return list(native.ranks(np.ascontiguousarray(numbers), places))
+    numbers = np.ascontiguousarray(numbers, dtype=numbers.dtype)
+    return list(native.ranks(numbers, places))
 
 
-def ranked(numbers: I64, percent: int) -> int:
+def ranked(numbers: I32 | I64, percent: int) -> int:
     """A percentile of `numbers`, which are at least one and in any order: nearest-rank, so that it is one of them."""
     return ranks(numbers, [rank(len(numbers), percent)])[0]
 

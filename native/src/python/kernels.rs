@@ -80,13 +80,6 @@ pub(super) fn bound(py: Python<'_>, calls: Calls<'_>) -> PyResult<(i64, i64)> {
     Ok(py.detach(|| dispatch::bound(&work)))
 }
 
-/// Calls without an answer when each one arrives (`nfslat.kernels.dispatch.in_flight`).
-#[pyfunction]
-pub(super) fn in_flight<'py>(py: Python<'py>, calls: Calls<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-    let work = work(&calls)?;
-    Ok(column(py, py.detach(|| dispatch::in_flight(&work))))
-}
-
 pub(super) type Times<'py> = PyReadonlyArray1<'py, i64>;
 pub(super) type Column<'py, T> = Bound<'py, PyArray1<T>>;
 

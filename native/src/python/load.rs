@@ -1,4 +1,4 @@
-//! What Python's stages ask of the rows of a load: exact sums, and how regular its work is.
+//! What Python's stages ask of the rows of a load: exact sums, how regular its work is, how its client counts.
 
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
@@ -6,11 +6,28 @@ use pyo3::prelude::*;
 
 use super::column;
 use super::kernels::{Calls, Column, Times, work};
+use crate::dispatch;
+use crate::order::narrow_order;
 use crate::regularity::{Sample, log_spacings as log_spacings_of, nats};
-use crate::sums::sums as sums_of;
+use crate::sums::{buckets as buckets_of, sums as sums_of};
+use crate::xids::Steps;
 
-/// By block of time: nats, None where too many calls are forced, and what of them is for those.
-type Nats<'py> = (Option<Column<'py, f64>>, Column<'py, f64>);
+/// Rows in the order of their replies (`nfslat.kernels.dispatch.Work`).
+#[pyfunction]
+pub(super) fn by_reply<'py>(py: Python<'py>, reply_ns: Times<'py>) -> PyResult<Column<'py, i32>> {
+    let reply_ns = reply_ns.as_slice()?;
+    Ok(column(py, py.detach(|| narrow_order(reply_ns))))
+}
+
+/// Calls without an answer when each one arrives (`nfslat.kernels.dispatch.in_flight`).
+#[pyfunction]
+pub(super) fn in_flight<'py>(py: Python<'py>, calls: Calls<'py>) -> PyResult<Column<'py, i32>> {
+    let work = work(&calls)?;
+    Ok(column(py, py.detach(|| dispatch::in_flight(&work))))
+}
+
+/// By block of time: nats, and what of them is for calls that are forced.
+type Nats<'py> = (Column<'py, f64>, Column<'py, f64>);
 
 /// How regular the work is with a number of threads (`nfslat.inflight.entropy.Scores`).
 #[pyfunction]
@@ -25,12 +42,12 @@ pub(super) fn regularity<'py>(
     threads: usize,
     by_answer: bool,
     leaving: bool,
-) -> PyResult<Nats<'py>> {
+) -> PyResult<Option<Nats<'py>>> {
     let pieces = pieces.iter().map(work).collect::<PyResult<Vec<_>>>()?;
     let groups = groups.iter().map(|rows| Ok(rows.as_slice()?)).collect::<PyResult<Vec<_>>>()?;
     let sample = Sample { pieces: &pieces, groups: &groups, unqueued: &unqueued, resolution_ns };
-    let (by_block, forced) = py.detach(|| nats(&sample, blocks, threads, by_answer, leaving));
-    Ok((by_block.map(|nats| column(py, nats)), column(py, forced)))
+    let found = py.detach(|| nats(&sample, blocks, threads, by_answer, leaving));
+    Ok(found.map(|(nats, forced)| (column(py, nats), column(py, forced))))
 }
 
 /// Minus the log density at each of some times (`nfslat.inflight.entropy.Scores`).
@@ -65,4 +82,26 @@ pub(super) fn sums<'py>(
         Ok(sums) => Ok(column(py, sums).into_any()),
         Err(_) => Ok(found.into_pyobject(py)?.into_any()),
     }
+}
+
+/// How many durations are in each of so many buckets, powers of two of us (`nfslat.tally.stats.histogram`).
+#[pyfunction]
+pub(super) fn histogram(py: Python<'_>, durations_ns: Times<'_>, buckets: usize) -> PyResult<Vec<u64>> {
+    let durations_ns = durations_ns.as_slice()?;
+    Ok(py.detach(|| buckets_of(durations_ns, buckets)))
+}
+
+/// How XIDs are counted (`nfslat.decode.xid_gaps.Steps`).
+#[pyfunction]
+pub(super) fn xid_steps(
+    py: Python<'_>,
+    xids: PyReadonlyArray1<'_, u32>,
+    largest: u64,
+) -> PyResult<(bool, u64, u64, u64, u64)> {
+    let xids = xids.as_slice()?;
+    if xids.is_empty() {
+        return Err(PyValueError::new_err("no XID"));
+    }
+    let Steps { is_wire, count, ones, total, left_out } = py.detach(|| Steps::of(xids, largest));
+    Ok((is_wire, count, ones, total, left_out))
 }
