@@ -331,7 +331,10 @@ def starts(calls: _Calls, threads: int, by_answer: bool, leaving: bool) -> npt.N
 def bound(calls: _Calls) -> tuple[int, int]:
     """`nfslat.kernels.dispatch.most_at_once`: so many threads must exist, and how often so many were at work."""
 
-def in_flight(calls: _Calls) -> npt.NDArray[np.int64]:
+def by_reply(reply_ns: npt.NDArray[np.int64]) -> _I32:
+    """Rows in the order of `nfslat.kernels.dispatch.Work.by_reply`."""
+
+def in_flight(calls: _Calls) -> _I32:
     """`nfslat.kernels.dispatch.in_flight`: calls without an answer when each one arrives."""
 
 _I64: TypeAlias = npt.NDArray[np.int64]
@@ -360,14 +363,37 @@ def places(ascending: _I32 | _I64, wanted: _I32 | _I64) -> _I64:
 def order(values: _I64) -> _I64:
     """`nfslat.kernels.order.argsort`: rows in ascending order."""
 
-def spacings(values: _I64, near: int, least: float) -> _F64:
-    """`nfslat.kernels.order.spacings`."""
-
 def grouped(groups: _I32, count: int) -> tuple[_I32, _I64]:
     """`nfslat.kernels.order.side_by_side`: rows by group, and how many each group has.
 
     Raises ``ValueError`` for a group that is not from 0 to `count` - 1.
     """
 
-def ranks(values: _I64, places: Sequence[int]) -> list[int]:
+def ranks(values: _I32 | _I64, places: Sequence[int]) -> list[int]:
     """`nfslat.kernels.order.ranks`: what stands at some places. Raises ``ValueError`` where there are not so many."""
+
+def regularity(
+    pieces: Sequence[_Calls],
+    groups: Sequence[_I64],
+    unqueued: Sequence[float],
+    resolution_ns: float,
+    blocks: int,
+    threads: int,
+    by_answer: bool,
+    leaving: bool,
+) -> tuple[_F64, _F64] | None:
+    """`nfslat.inflight.entropy.Scores`: nats by block of time, and what of them is for calls that are answered without
+    a thread; None where these are too many. `groups` are the rows of each operation, `unqueued` is what one of its
+    calls costs that has no density."""
+
+def log_spacings(times: _I64, resolution_ns: float) -> _F64:
+    """Minus the log density at each of `times`, from how far its neighbours are; 0 where there are too few."""
+
+def sums(groups: _I64 | None, values: _I64 | _I32 | npt.NDArray[np.bool_], count: int) -> _I64 | list[int]:
+    """`nfslat.kernels.exact.exact_sums`. Raises ``ValueError`` for a group that is not from 0 to `count` - 1."""
+
+def histogram(durations_ns: _I64, buckets: int) -> list[int]:
+    """`nfslat.tally.stats.histogram`: how many are in each of its buckets."""
+
+def xid_steps(xids: npt.NDArray[np.uint32], largest: int) -> tuple[bool, int, int, int, int]:
+    """`nfslat.decode.xid_gaps.Steps`, of at least one XID."""

@@ -49,6 +49,7 @@ pub mod plausible;
 pub mod prints;
 pub mod protocol;
 pub mod ranges;
+pub mod regularity;
 pub mod resent;
 pub mod results;
 pub mod ring;
@@ -58,6 +59,7 @@ pub mod segments;
 pub mod source;
 pub mod split;
 pub mod stream;
+pub mod sums;
 pub mod sweep;
 pub mod table;
 pub mod take;
@@ -66,6 +68,7 @@ pub mod unread;
 pub mod waits;
 pub mod windows;
 pub mod xdr;
+pub mod xids;
 
 #[cfg(feature = "python")]
 mod python;

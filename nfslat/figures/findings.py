@@ -58,9 +58,10 @@ from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.host_pairs import ends_of
 from nfslat.inflight.serial import Serial
+from nfslat.model.blocks import each_block
 from nfslat.model.details import TcpEvent
 from nfslat.model.protocol import NULL
-from nfslat.model.tables import State
+from nfslat.model.tables import I64, Bool, State
 from nfslat.model.units import NS_PER_MS, to_ms, utc
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
@@ -363,14 +364,18 @@ def _jitter(c: Analysis) -> dict[str, Jitter]:
         free[c.charges.rare.row[c.charges.rare.place == place(part)]] = False
         if np.count_nonzero(free) < max(_FEW_FREE, _MOSTLY_FREE * len(free)):
             continue
-        beyond_ns = (net_ns - c.charges.half_trips_ns)[free]
-        if np.count_nonzero(beyond_ns >= _JITTER_MS * NS_PER_MS) * 2 < len(beyond_ns):
+        beyond = functools.partial(_far_beyond, net_ns, c.charges.half_trips_ns, free)
+        if sum(each_block(len(free), beyond)) * 2 < np.count_nonzero(free):
             continue  # sooner than the median, which most captures need not have
-        beyond_ms = to_ms(beyond_ns)
+        beyond_ms = to_ms((net_ns - c.charges.half_trips_ns)[free])
         low, median, high = np.quantile(beyond_ms, [0.1, 0.5, 0.9]).tolist()
         if median >= _JITTER_MS and low >= _NEARLY_EACH * median:
             out[part] = Jitter(low, median, high)
     return out
+
+
+def _far_beyond(net_ns: I64, half_trips_ns: I64, free: Bool, at: slice) -> int:
+    return int(np.count_nonzero((net_ns[at] - half_trips_ns[at] >= _JITTER_MS * NS_PER_MS) & free[at]))
 
 
 def _hogs(c: Analysis, stalls: Stalls | None) -> dict[str, Hog]:

@@ -152,7 +152,9 @@ def client_slots(
     for way, span in enumerate(spans):
         if span.stop > span.start:
             ends = ops.connections[way >> 1]
-            mounts[ends.source(way & 1)[0], ends.destination(way & 1)].append((way >> 1, rows[order[span]]))
+            mounts[ends.source(way & 1)[0], ends.destination(way & 1)].append(
+                (way >> 1, rows[order[span]].astype(np.int64))
+            )
     known = together if len(mounts) == 1 else None
     found = [_mount(ops, *ends, parts, hidden, stamps, known) for ends, parts in mounts.items()]
     return tuple(sorted(found, key=lambda mount: -mount.ops))
