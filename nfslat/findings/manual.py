@@ -35,7 +35,8 @@ _CERTAIN = "Certain, where else it is likely"
 _HEAD = """# Findings: what each means
 
 Written by `scripts/generate` from nfslat/findings; edit it there. [method.md](method.md#findings-and-verdict) says how
-shares and the verdict come about, [how_sure.md](how_sure.md) what certain and likely mean.
+shares and the verdict come about, [how_sure.md](how_sure.md) what certain and likely mean. A figure of the
+evidence with a `?` is in the JSON where it is known.
 """
 _CAPTURES = """
 # Notes on the captures and their clocks
@@ -88,13 +89,13 @@ def _page(one: Row, places: dict[str, str]) -> str:
     certain = dict(one.answers)[_CERTAIN]
     answers = [(title, text) for title, text in one.answers if title != _CERTAIN or certain != "Never."]
     body = "".join(f"**{'Certain' if title == _CERTAIN else title}.** {text}\n\n" for title, text in answers)
-    sure = "It is never more than likely. " if certain == "Never." else ""
+    sure = ", and is never more than likely" if certain == "Never." else ""
     knob = f" Its advice is about {one.knob}." if one.knob else ""
-    least = f"{sure}It can lead a verdict from {one.least * 100:.0f} % of the mean on.{knob}"
+    least = f"It can lead a verdict from {one.least * 100:.0f} % of the mean on{sure}.{knob}"
     figures = dict.fromkeys(line for kind in evidence_of(one) for line in _figures(kind))
     listed = "".join(f"{line}\n" for line in figures if places.setdefault(line, one.code) == one.code)
     for place in dict.fromkeys(places[line] for line in figures if places[line] != one.code):
-        names = ", ".join(line[2:].partition(":")[0].partition(" ")[0] for line in figures if places[line] == place)
+        names = ", ".join(line[2:].partition(":")[0] for line in figures if places[line] == place)
         listed += f"- as of [{place}](#{place}): {names}\n"
     return f"\n## {one.code}\n\n{one.title}: {_LAYERS[one.layer]}. {least}\n\n{body}Evidence in the JSON:\n\n{listed}"
 
@@ -111,8 +112,8 @@ def _figures(kind: type[Evidence]) -> list[str]:
         if inlined := [hint for hint in get_args(hints[name]) if isinstance(hint, type) and issubclass(hint, Evidence)]:
             lines += [line for inner in inlined if inner is not Evidence for line in _figures(inner)]
             continue
-        more = " (where it is known)" if name in kind.where_known() else ""
-        lines.append(f"- `{name}`{f': {said[name]}' if said.get(name) else ''}{more}")
+        mark = "?" if name in kind.where_known() else ""
+        lines.append(f"- `{name}`{mark}{f': {said[name]}' if said.get(name) else ''}")
     return lines
 
 
