@@ -110,14 +110,6 @@ def test_method_names_every_state_and_miss() -> None:
     }
 
 
-def test_method_names_every_audit_code() -> None:
-    """The table of the capture audit names the codes that the audit can give, and no other."""
-    table = METHOD.split("## The capture audit")[1]
-    source = "".join(path.read_text() for path in (ROOT / "nfslat" / "figures" / "audit").glob("*.py"))
-    given = set(re.findall(r'\bnote\(\s*"([a-z]+-[a-z-]+)",', source))
-    assert set(re.findall(r"`([a-z]+-[a-z-]+)`", table)) == given
-
-
 def test_readme_names_the_oldest_tshark() -> None:
     """The README and the code agree on the oldest Wireshark."""
     assert f"command-line tools {MINIMUM[0]}.{MINIMUM[1]} or newer" in " ".join(README.split())

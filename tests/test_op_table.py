@@ -26,7 +26,7 @@ from nfslat.results import Analysis, Correlation
 from nfslat.select import Filters
 
 ROOT = Path(__file__).parents[1]
-DOCS = (ROOT / "docs" / "exports.md").read_text()
+DOCS = (ROOT / "docs" / "outputs.md").read_text()
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def test_without_pyarrow_one_line_says_what_to_install(monkeypatch: pytest.Monke
 
 
 def test_the_docs_name_every_column_with_dtype_unit_and_meaning() -> None:
-    """docs/exports.md has a line for each column, in their order, and no other."""
+    """docs/outputs.md has a line for each column, in their order, and no other."""
     text = DOCS.split("## Matched ops")[1].split("\n## ")[0]
     lines = [line for line in text.splitlines() if line.startswith("| `")]
     assert lines == [

@@ -382,11 +382,11 @@ def test_matched_ops_are_written_as_they_are() -> None:
 
 
 def test_the_docs_name_every_column_of_a_side(tmp_path: Path) -> None:
-    """docs/exports.md has a line for each column of the file, in their order, with its dtype and unit."""
+    """docs/outputs.md has a line for each column of the file, in their order, with its dtype and unit."""
     schema = pq.read_schema(stored_sample("session-slots", tmp_path))
     lines = [
         [cell.strip(" `") for cell in line.split("|")[1:4]]
-        for line in DOCS.split("## One capture")[1].splitlines()
+        for line in DOCS.split("## One capture")[1].split("\n## ")[0].splitlines()
         if line.startswith("| `")
     ]
     assert lines == [
