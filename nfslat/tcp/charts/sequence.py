@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nfslat.report.charts import legend
 from nfslat.report.charts.chart import Chart
 from nfslat.report.charts.style import INK
@@ -13,14 +11,14 @@ from nfslat.tcp.charts.axes import (
     COSTS,
     DATA,
     WINDOW,
-    Board,
-    Clock,
+    TimeBoard,
+    board_of,
     dots,
     extremes,
-    line,
     most,
     of_bytes,
-    slopes,
+    ranges,
+    steps,
     thinned,
 )
 from nfslat.tcp.graphs import Graphs, WayGraphs
@@ -34,27 +32,25 @@ _KINDS = {
 
 def sequence_chart(graphs: Graphs, name: str, title: str) -> list[Chart]:
     """Of both directions that have data."""
-    clock = Clock(graphs)
-    board = Board(clock, [])
+    board = board_of(graphs)
     for way in graphs.ways:
         if way.sent.points:
             sequence_lane(board, way)
-    if not board.found:
+    if not board.lanes:
         return []
     caption = (
         "Bytes since the first one of each direction: a bar is a packet, the line below it is what was acknowledged, "
         "the dashed one how far the receiver's window goes."
-    ) + thinned([way.sent for way in graphs.ways], "data packets", clock)
+    ) + thinned([way.sent for way in graphs.ways], "data packets", board.clock)
     alt = "Bytes sent and acknowledged over time. " + " ".join(
         f"From {way.sender}: {count_of(way.sent.points, 'data packet')}, {count(way.again_count)} retransmitted or out "
         "of order."
         for way in graphs.ways
     )
-    spec, height = board.spec(alt)
-    return [Chart(f"sequence-{name}", title, caption, alt, spec, height + 50, "sequence")]
+    return [board.chart(f"sequence-{name}", title, caption, alt, "sequence")]
 
 
-def sequence_lane(board: Board, way: WayGraphs) -> None:
+def sequence_lane(board: TimeBoard, way: WayGraphs) -> None:
     """A lane of one direction."""
     clock = board.clock
     kinds = dict.fromkeys(one.kind for one in way.again)
@@ -68,31 +64,28 @@ def sequence_lane(board: Board, way: WayGraphs) -> None:
     keys += [legend.dot(_KINDS[kind][0], _KINDS[kind][2], _KINDS[kind][1]) for kind in kinds]
     shown = top if far or reach is None else max(top, reach)
     room = (shown - low) * 0.05 or 1.0
-    lane = board.add(
-        f"Sent by {way.sender}", "bytes", [low - room, shown + room], keys, of_bytes(low, shown), clamp=True
-    )
+    domain, title = [low - room, shown + room], f"Sent by {way.sender}"
+    lane = board.graph(title, "bytes", domain, keys, of_bytes(low, shown), clamp=True)
     acked, _ = extremes(way.acked, clock, "bytes")
     acked.sort(key=lambda one: (one["at"], one["bytes"]))
     if reach is not None and not far and way.allowed is not None:
         allowed, _ = extremes(way.allowed, clock, "bytes")
-        lane.marks.append(
-            line(sorted(allowed, key=lambda one: one["at"]), clock, lane, "bytes", stroke=WINDOW, strokeDash=[6, 3])
-        )
-    lane.marks.append(line(acked, clock, lane, "bytes", stroke=ACKS, strokeWidth=1.5))
+        allowed.sort(key=lambda one: one["at"])
+        steps(allowed, lane, "bytes", stroke=WINDOW, strokeDash=[6, 3])
+    steps(acked, lane, "bytes", stroke=ACKS, strokeWidth=1.5)
     of = way.sent
     columns = (of.low_at_ms, of.low, of.high_at_ms, of.high, of.high_frame)
     sent = [
         {"at": clock.at(at), "low": low, "to": clock.at(to), "high": high, "bytes": high, "frame": frame}
         for at, low, to, high, frame in zip(*columns, strict=True)
     ]
-    lane.marks.append(slopes(sent, clock, lane, stroke=DATA, strokeWidth=3))
+    ranges(sent, lane, x2="to", stroke=DATA, strokeWidth=3)
     found = [{"at": one["to"], "bytes": one["high"], "frame": one["frame"]} for one in sent]
     # What the pointer finds: a bar of a packet is thin.
-    lane.marks.append(dots(found, clock, lane, "bytes", "sent up to byte", fill=DATA, size=10))
+    dots(found, clock, lane, "bytes", "sent up to byte", fill=DATA, size=10)
     for kind in kinds:
         words, shape, colour = _KINDS[kind]
         values = [
             {"at": clock.at(one.at_ms), "bytes": one.byte, "frame": one.frame} for one in way.again if one.kind == kind
         ]
-        look: dict[str, Any] = {"shape": shape, "size": 45, "fill": colour}
-        lane.marks.append(dots(values, clock, lane, "bytes", f"{words}, from byte", **look))
+        dots(values, clock, lane, "bytes", f"{words}, from byte", shape=shape, size=45, fill=colour)
