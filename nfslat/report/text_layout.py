@@ -88,6 +88,11 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
+def large(number: int) -> str:
+    """A number that a packet may put at four thousand million."""
+    return count(number) if number < 100_000 else f"{number:.0e}"
+
+
 def count_of(number: int, noun: str) -> str:
     """``1 flow``, ``1,000 flows``."""
     return f"{count(number)} {noun}{'' if number == 1 else 's'}"

@@ -25,10 +25,10 @@ from nfslat.fleet.sections.words import (
     span,
     who,
 )
-from nfslat.report.blocks import Block, Cell, Command, Item, Prose, Table, Title
+from nfslat.report.blocks import Block, Command, Item, Prose, Title
+from nfslat.report.columns import Column, columns, group_columns, table
 from nfslat.report.markdown import paragraphs
 from nfslat.report.sections.all import made_by
-from nfslat.report.sections.columns import cells_of, columns_of
 from nfslat.report.sections.overview import next_blocks
 from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import count, shorten
@@ -118,35 +118,20 @@ def ops_section(fleet: Fleet) -> Iterator[Block]:
     yield Title(
         f"Ops of all clients, ms; of {count(half)} one side is inferred" if half else "Matched ops of all clients, ms"
     )
-    columns = columns_of(rows)
-    cells: list[list[Cell]] = [
-        [
-            "all ops" if one is fleet.total else shorten(op_label(one.program, one.op), 24),
-            "" if one is fleet.total else shorten(one.version, 7),
-            one.count if one.count < _MANY else few_digits(one.count),
-            one.client_ms.mean,
-            one.network_ms.mean,
-            one.server_ms.mean,
-            one.client_ms.p99,
-            one.server_ms.p99,
-            *cells_of(one, columns),
-        ]
-        for one in rows
-    ]
-    headers = (
-        "op",
-        "vers",
-        "count",
-        "client\nmean",
-        "network\nmean",
-        "server\nmean",
-        "client\np99",
-        "server\np99",
-        *(f"{column.head}\n{column.unit}" for column in columns),
+    names = (
+        Column("op", lambda one: "all ops" if one is fleet.total else shorten(op_label(one.program, one.op), 24)),
+        Column("vers", lambda one: "" if one is fleet.total else shorten(one.version, 7)),
     )
-    yield Table("llrddddd" + "d" * len(columns), headers, cells)
+    yield table(rows, [*names, *_OPS, *group_columns(rows, between="\n")])
     if len(fleet.by_op) > len(shown):
         yield Prose(f"and {count(len(fleet.by_op) - len(shown))} more operations, which the JSON report has.")
+
+
+_OPS = (
+    Column("count", lambda one: one.count if one.count < _MANY else few_digits(one.count), "count"),
+    *columns("ms", *(f"{side}_ms.mean {side}\nmean" for side in ("client", "network", "server"))),
+    *columns("ms", *(f"{side}_ms.p99 {side}\np99" for side in ("client", "server"))),
+)
 
 
 def problems_section(fleet: Fleet) -> Iterator[Block]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import NamedTuple
 
 from nfslat.answer.words import adding_up, ms, some_of
 from nfslat.fleet.model import Client, Fleet, Pattern
@@ -30,7 +29,8 @@ from nfslat.fleet.sections.words import (
     slots_of,
     why_not_inferred,
 )
-from nfslat.report.blocks import Block, Cell, Figure, Fitted, Gap, Item, Lines, Prose, Table, Title
+from nfslat.report.blocks import Block, Cell, Figure, Fitted, Gap, Item, Lines, Prose, Title
+from nfslat.report.columns import Column, table
 from nfslat.report.text_layout import count, plain, shorten
 
 _MOST_ROWS = 20  # full ones; further outliers stand in the grid
@@ -108,21 +108,10 @@ def _groups(patterns: Sequence[Pattern]) -> dict[str, str]:
 def _rows(rows: list[tuple[int, Client]], groups: dict[str, str]) -> Iterator[Block]:
     """A table; below it why they stand out, once for neighbours of which the same is to be said."""
     inferred = any(client.inferred for _, client in rows)
-    yield _table(rows, [column for column in _COLUMNS if column.show is not error or inferred])
+    yield table(rows, [column for column in _COLUMNS if column is not _ERROR or inferred])
     for why, those in groupby(rows, lambda row: groups.get(row[1].name, row[1].why)):
         if why:
             yield Item(f"{_ranks([rank for rank, _ in those])}: {plain(why)}", style="dim")
-
-
-def _table(rows: list[tuple[int, Client]], columns: Sequence[_Column]) -> Table:
-    """Where it has no room, without one column after the other."""
-    first = min((column for column in columns if column.goes), key=lambda column: column.goes, default=None)
-    return Table(
-        "l" + "".join(column.align for column in columns),
-        ["client", *(column.head for column in columns)],
-        [[f"{rank} {shorten(one.name, _NAME)}", *(column.show(one) for column in columns)] for rank, one in rows],
-        narrower=None if first is None else _table(rows, [column for column in columns if column is not first]),
-    )
 
 
 def _ranks(ranks: Sequence[int]) -> str:
@@ -147,27 +136,26 @@ def _excess_s(value: float) -> str:
     return "0.0" if shown == "-0.0" else shown
 
 
-class _Column(NamedTuple):
-    head: str
-    align: str
-    show: Callable[[Client], Cell]
-    goes: int = 0  # where the line has no room, so many columns go first; 0: it stays
+def _of(head: str, show: Callable[[Client], Cell], style: str = "right", goes: int = 0) -> Column:
+    return Column(head, lambda row: show(row[1]), style, goes)
 
 
+_ERROR = _of("inferred\n+/-", error)
 _COLUMNS = (
-    _Column("ops", "r", lambda one: few_digits(one.ops), 4),
-    _Column("client\nSRT", "d", lambda one: _part(one, "client")),
-    _Column("= net-\nwork", "d", lambda one: _part(one, "network")),
-    _Column("+\nserver", "d", lambda one: _part(one, "server")),
-    _Column("of it\nqueue", "d", lambda one: _dash(one.queue_ms), 6),
-    _Column("inferred\n+/-", "r", error),
-    _Column("excess\ns", "r", lambda one: "-" if one.excess is None else _excess_s(one.excess.total_s)),
-    _Column("p99\nms", "d", lambda one: _dash(one.client_ms.p99 if one.client_ms else None), 3),
-    _Column("lost", "r", lost, 2),
-    _Column("clock\n+/-", "r", lambda one: clock_error(one.clock), 1),
-    _Column("slots", "r", slots_of, 5),
-    _Column("layer and\ncause", "l", lambda one: shorten(cause_of(one), 20)),
-    _Column("sure", "l", lambda one: "-" if (by := blamed(one)) is None else shorten(by.confidence, 7), 7),
+    Column("client", lambda row: f"{row[0]} {shorten(row[1].name, _NAME)}"),
+    _of("ops", lambda one: few_digits(one.ops), goes=4),
+    _of("client\nSRT", lambda one: _part(one, "client"), "ms"),
+    _of("= net-\nwork", lambda one: _part(one, "network"), "ms"),
+    _of("+\nserver", lambda one: _part(one, "server"), "ms"),
+    _of("of it\nqueue", lambda one: _dash(one.queue_ms), "ms", 6),
+    _ERROR,
+    _of("excess\ns", lambda one: None if one.excess is None else _excess_s(one.excess.total_s)),
+    _of("p99\nms", lambda one: _dash(one.client_ms.p99 if one.client_ms else None), "ms", 3),
+    _of("lost", lost, goes=2),
+    _of("clock\n+/-", lambda one: clock_error(one.clock), goes=1),
+    _of("slots", slots_of, goes=5),
+    _of("layer and\ncause", lambda one: shorten(cause_of(one), 20), "text"),
+    _of("sure", lambda one: None if (by := blamed(one)) is None else shorten(by.confidence, 7), "text", 7),
 )
 
 
