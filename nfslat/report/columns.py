@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from nfslat.answer.figures import GROUP_FIGURES, GroupFigures
 from nfslat.answer.words import percent
 from nfslat.report.blocks import Cell, Figure, Label, Table
-from nfslat.report.text_layout import duration, large, plain
+from nfslat.report.text_layout import duration, large, plain, rate
 
 # Alignment, as of `Table`, and what makes a cell of a value that is no text.
 _STYLES: dict[str, tuple[str, Callable[[Any], Cell]]] = {
@@ -18,6 +18,7 @@ _STYLES: dict[str, tuple[str, Callable[[Any], Cell]]] = {
     "count": ("r", int),
     "ms": ("d", float),
     "large": ("r", large),
+    "rate": ("r", rate),
     "share": ("r", percent),
     "duration": ("r", duration),
 }

@@ -8,7 +8,7 @@ from nfslat.report.charts import legend
 from nfslat.report.charts.board import Way
 from nfslat.report.charts.chart import Chart
 from nfslat.report.charts.style import COLOUR
-from nfslat.report.text_layout import count, visible
+from nfslat.report.text_layout import count, rate, visible
 from nfslat.tcp.charts.axes import (
     COSTS,
     DATA,
@@ -25,7 +25,6 @@ from nfslat.tcp.charts.axes import (
 )
 from nfslat.tcp.graphs import Graphs, WayGraphs
 from nfslat.tcp.model import Detail
-from nfslat.tcp.sections.sizes import rate
 from nfslat.tcp.windows import Windows
 
 _FAR = 4  # times what is in flight: a window above would flatten the lane
