@@ -10,21 +10,10 @@ from typing import Any
 from nfslat.answer.words import ms
 from nfslat.fleet.model import Client, Fleet
 from nfslat.fleet.sections.words import common_prefix, compared, mean_ms
+from nfslat.report.charts import marks
 from nfslat.report.charts.board import Board
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.legend import box, height, legend
-from nfslat.report.charts.marks import (
-    as_it_is,
-    beside,
-    by_name,
-    datum,
-    linear,
-    logarithmic,
-    note,
-    px,
-    rule,
-    verticals,
-)
 from nfslat.report.charts.style import COLOUR, log_ticks
 from nfslat.report.text_layout import count, count_of, shorten, visible
 
@@ -78,11 +67,11 @@ def bars_chart(fleet: Fleet) -> list[Chart]:
     low = min([one["end"] for one in values] + [0.0])
     typical = statistics.median(mean_ms(one, "client") for _, one in everybody)
     title, steps = "mean client SRT, ms", _steps(end)
-    board = Board(linear(title, low, end * 1.02, values=steps))
+    board = Board(marks.linear(title, low, end * 1.02, values=steps))
     room, domain = height(_KEY) + 20, [len(ranked), 0]
     drawn = board.lane("", "", domain, _ROW_PX * len(ranked), rows_axis(ranked, 11), room=room)
     drawn.y["axis"]["title"] = None
-    colours = by_name("key", {name: colour for name, colour, *_ in _PARTS})
+    colours = marks.by_name("key", {name: colour for name, colour, *_ in _PARTS})
     drawn.draw(
         "rect",
         values,
@@ -93,16 +82,16 @@ def bars_chart(fleet: Fleet) -> list[Chart]:
         y2="below",
         fill=colours,
         stroke=colours,
-        fillOpacity=as_it_is("solid"),
+        fillOpacity=marks.as_it_is("solid"),
         strokeWidth=1,
         aria=False,
         tip=(("client", "client"), ("part", "part"), ("ms", "mean, ms", ",.4~r")),
     )
-    at = datum(board.x, typical)
+    at = marks.datum(board.x, typical)
     look = {"style": "inked", "strokeWidth": 1.5, "strokeDash": [8, 4]}
-    drawn.marks.append(rule(x=at, y=px(drawn.top - 6), y2=px(drawn.bottom), **look))
-    side = beside((typical - low) / ((end * 1.02 - low) or 1.0))
-    drawn.marks.append(note(f"median client {ms(typical)} ms", at, px(drawn.top - 8), **side))
+    drawn.marks.append(marks.rule(x=at, y=marks.px(drawn.top - 6), y2=marks.px(drawn.bottom), **look))
+    side = marks.beside((typical - low) / ((end * 1.02 - low) or 1.0))
+    drawn.marks.append(marks.note(f"median client {ms(typical)} ms", at, marks.px(drawn.top - 8), **side))
     drawn.marks += legend(_KEY, 0)
     worst = ranked[0][1]
     alt = (
@@ -116,7 +105,7 @@ def bars_chart(fleet: Fleet) -> list[Chart]:
     )
     if len(everybody) > len(ranked):
         caption += f" {count(len(everybody) - len(ranked))} more clients that suffer less are in the table."
-    grid = verticals(steps, board.x)
+    grid = marks.verticals(steps, board.x)
     return [board.chart("bars", "Where the clients' time goes", caption, alt, "clients", grid)]
 
 
@@ -160,7 +149,7 @@ def scatter_chart(fleet: Fleet) -> list[Chart]:
         wider = max(1.0, math.sqrt(10 * low / high))
         ranges[part] = (low / wider, high * wider)
     low_x, high_x = ranges["network"]
-    board = Board(logarithmic("network, ms", low_x, high_x, "mean on the network, log scale"))
+    board = Board(marks.logarithmic("network, ms", low_x, high_x, "mean on the network, log scale"))
     low_y, high_y = ranges["server"]
     axis, title = log_ticks(low_y, high_y, grid=True), "mean server SRT, log scale"
     drawn = board.lane("", title, [low_y, high_y], _SCATTER_PX, axis, type="log")
@@ -183,8 +172,8 @@ def scatter_chart(fleet: Fleet) -> list[Chart]:
         name="Clients, network against server",
         x="network",
         y="server",
-        fill=by_name("kind", dict(zip(kinds, ("var(--dim)", "var(--link)"), strict=True))),
-        shape=by_name("kind", dict(zip(kinds, ("circle", "diamond"), strict=True))),
+        fill=marks.by_name("kind", dict(zip(kinds, ("var(--dim)", "var(--link)"), strict=True))),
+        shape=marks.by_name("kind", dict(zip(kinds, ("circle", "diamond"), strict=True))),
         size={"condition": {"test": f"datum.kind == '{kinds[1]}'", "value": 90}, "value": 36},
         filled=True,
         opacity=0.75,
@@ -202,9 +191,9 @@ def scatter_chart(fleet: Fleet) -> list[Chart]:
     for label in _labels(ranked, ranges):
         right = math.log(label["x"] / low_x) > 0.5 * math.log(high_x / low_x)
         side: Spec = {"align": "right", "dx": 6} if right else {"align": "left", "dx": -6}
-        place = datum(board.x, label["x"]), datum(drawn.y, label["y"])
-        drawn.marks.append(note(label["text"], *place, dy=-12, **side))
-    drawn.marks.append(note("diamonds stand out, circles are as most", px(0), px(10)))
+        place = marks.datum(board.x, label["x"]), marks.datum(drawn.y, label["y"])
+        drawn.marks.append(marks.note(label["text"], *place, dy=-12, **side))
+    drawn.marks.append(marks.note("diamonds stand out, circles are as most", marks.px(0), marks.px(10)))
     out = [one for _, one in ranked if one.outlier]
     alt = (
         f"{count(len(ranked))} clients by their mean time on the network and in the server; "
@@ -216,7 +205,7 @@ def scatter_chart(fleet: Fleet) -> list[Chart]:
         "that what is slow is slow for all; dots apart are single clients, or groups. One label stands for dots that "
         "are close together. What is above the wire, such as a wait for a slot, is in neither figure."
     )
-    grid = verticals(board.x["axis"]["values"], board.x)
+    grid = marks.verticals(board.x["axis"]["values"], board.x)
     return [board.chart("scatter", "Network against server", caption, alt, "clients", grid)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from nfslat.answer.figures import GROUP_FIGURES, GroupFigures
@@ -21,6 +21,7 @@ _STYLES: dict[str, tuple[str, Callable[[Any], Cell]]] = {
     "rate": ("r", rate),
     "share": ("r", percent),
     "duration": ("r", duration),
+    "seconds": ("r", lambda ms: f"{ms / 1e3:.3f}"),
 }
 
 
@@ -28,7 +29,7 @@ class Column(NamedTuple):
     """A column of any writer's table."""
 
     head: str
-    cell: str | Callable[[Any], Any]  # fields, or places, of the row with points between; or what makes the value
+    cell: str | Callable[[Any], Any]  # fields, keys or places, with points between; or what makes the value
     style: str = "text"  # a key of `_STYLES`
     goes: int = 0  # where the line has no room those with the least number go first; 0: it stays
     none: str = "-"  # in place of what is not known
@@ -40,7 +41,10 @@ class Column(NamedTuple):
             value = self.cell(row)
         else:
             for field in self.cell.split("."):
-                value = value[int(field)] if field.isdigit() else getattr(value, field, None)
+                if isinstance(value, Mapping):
+                    value = value.get(field)
+                else:
+                    value = value[int(field)] if field.isdigit() else getattr(value, field, None)
         if value is None:
             return self.none
         if isinstance(value, Label | Figure) or (isinstance(value, str) and self.style != "text"):

@@ -88,7 +88,7 @@ def runs_section(found: Series) -> Iterator[Block]:
         Column("ops/s", lambda row: _amount(row[0].ops_per_s, 0), "right", goes=1),
         Column("in\nflight", lambda row: _amount(row[0].in_flight, 1), "right"),
         Column(first, lambda row: math.fsum(row[1].values()), "ms"),
-        *(Column(named[name].head, lambda row, name=name: row[1][name], "ms") for name in parts[0]),
+        *columns("ms", *(f"1.{name} {named[name].head}" for name in parts[0])),
     )
     yield table(zip(found.points, parts, strict=True), [*own, *_DISPARITY])
     limits = [

@@ -98,7 +98,7 @@ def op_rows(report: Report) -> list[OpRow]:
             version,
             row.count,
             [(key, getattr(row, f"{key}_ms"), text) for key, text in printed(row).items()],
-            [(one.head, one.of(row)) for one in group_columns([row], between=" ")],
+            [(one.head, getattr(row, str(one.cell))) for one in group_columns([row], between=" ")],
         )
         for op, version, row in labelled(matched, "all ops", "slowest 1 %")
     ]

@@ -51,11 +51,8 @@ def _statuses(outcomes: Outcomes) -> Table:
             if row.status:
                 counts.setdefault(_key(row), {})[side] = row.count
     ordered = sorted(counts.items(), key=lambda one: (one[0][4] == "everyday", -max(one[1].values()), one[0]))
-    counts_of = [
-        Column("count" if side == "capture" else side, lambda row, side=side: row[1].get(side, 0), "count")
-        for side in outcomes.statuses
-    ]
-    return table(ordered, [*_STATUSES, *counts_of])
+    counted = [f"1.{side} {'count' if side == 'capture' else side}" for side in outcomes.statuses]
+    return table(ordered, [*_STATUSES, *columns("count", *counted, none="0")])
 
 
 _STATUSES = (
@@ -82,10 +79,7 @@ _TRIED_AGAIN = (
     *(*columns("text", "op"), *columns("right", "version vers")),
     Column("put off with", lambda row: " ".join(row.statuses), goes=1),
     *columns("count", "requests", "tries", "succeeded succeeded\nin the end", "open still\nopen"),
-    *(
-        Column(head, lambda row, of=head: f"{getattr(row, f'{of}_ms') / 1e3:.3f}", "right")
-        for head in ("mean", "max", "between")
-    ),
+    *columns("seconds", "mean_ms mean", "max_ms max", "between_ms between"),
 )
 
 

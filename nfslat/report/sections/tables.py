@@ -195,11 +195,8 @@ def _by_side(
     head: str, sides: Iterable[str], rows: Sequence[tuple[str | Label, Mapping[str, int]]], alone: str = "capture"
 ) -> Table:
     """Counts of each side; none is 0. `alone`: the head of the only capture's."""
-    columns = [
-        Column(alone if side == "capture" else side, lambda row, side=side: row[1].get(side, 0), "count")
-        for side in sides
-    ]
-    return table(rows, [Column(head, lambda row: row[0]), *columns])
+    heads = [f"1.{side} {alone if side == 'capture' else side}" for side in sides]
+    return table(rows, [Column(head, lambda row: row[0]), *columns("count", *heads, none="0")])
 
 
 def _counts(

@@ -26,7 +26,9 @@ def charges_section(charges: Sequence[Charge]) -> Iterator[Block]:
     if not outside and all(one.cause == "distance" for one in worth):
         return
     yield Title("What TCP did to the operations, ms per matched op")
-    rows = [(in_words(one.cause), one.part, one.ops, one.mean_ms, one.share, one.slowest_ms) for one in worth]
+    rows: list[tuple[object, ...]] = [
+        (in_words(one.cause), one.part, one.ops, one.mean_ms, one.share, one.slowest_ms) for one in worth
+    ]
     small = [one for one in within if one not in worth]
     if small:
         shares = sum(one.share or 0.0 for one in small)

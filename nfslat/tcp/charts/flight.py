@@ -9,20 +9,7 @@ from nfslat.report.charts.board import Way
 from nfslat.report.charts.chart import Chart
 from nfslat.report.charts.style import COLOUR
 from nfslat.report.text_layout import count, rate, visible
-from nfslat.tcp.charts.axes import (
-    COSTS,
-    DATA,
-    WINDOW,
-    TimeBoard,
-    board_of,
-    dots,
-    extremes,
-    most,
-    of_bytes,
-    ranges,
-    steps,
-    thinned,
-)
+from nfslat.tcp.charts import axes
 from nfslat.tcp.graphs import Graphs, WayGraphs
 from nfslat.tcp.model import Detail
 from nfslat.tcp.windows import Windows
@@ -33,7 +20,7 @@ _RATE_PX = 110
 
 def flight_chart(one: Detail, graphs: Graphs, name: str) -> list[Chart]:
     """Of both directions that have data."""
-    board = board_of(graphs)
+    board = axes.board_of(graphs)
     for way, windows in zip(graphs.ways, one.waits.windows, strict=True):
         if way.in_flight.points:
             _lane(board, way, windows)
@@ -42,9 +29,9 @@ def flight_chart(one: Detail, graphs: Graphs, name: str) -> list[Chart]:
     caption = (
         "Sent and not acknowledged behind each data packet, and the window that the receiver announced. A sender stops "
         "where the two meet."
-    ) + thinned([way.in_flight for way in graphs.ways], "data packets", board.clock)
+    ) + axes.thinned([way.in_flight for way in graphs.ways], "data packets", board.clock)
     alt = "Bytes in flight and receive window over time. " + " ".join(
-        f"From {way.sender}: up to {count(round(most(way.in_flight)))} bytes in flight; {scale_of(windows)}."
+        f"From {way.sender}: up to {count(round(axes.most(way.in_flight)))} bytes in flight; {scale_of(windows)}."
         for way, windows in zip(graphs.ways, one.waits.windows, strict=True)
     )
     return [board.chart(f"flight-{name}", "Bytes in flight and receive window", caption, alt, "flight")]
@@ -57,47 +44,47 @@ def scale_of(windows: Windows) -> str:
     return f"window scale {windows.scale} (factor {windows.factor})"
 
 
-def _lane(board: TimeBoard, way: WayGraphs, windows: Windows) -> None:
+def _lane(board: axes.TimeBoard, way: WayGraphs, windows: Windows) -> None:
     clock = board.clock
-    top = max(most(way.in_flight), 1.0)
+    top = max(axes.most(way.in_flight), 1.0)
     window = way.window if way.window is not None and way.window.points else None
     # Without a scale the figures in the packets are not bytes.
     if windows.scale is None:
         window = None
-    reach = 0.0 if window is None else most(window)
+    reach = 0.0 if window is None else axes.most(window)
     far = window is not None and min(window.low) > _FAR * top
-    keys = [legend.line("in flight", DATA, strokeWidth=2)]
+    keys = [legend.line("in flight", axes.DATA, strokeWidth=2)]
     if windows.scale is None:
-        keys.append(legend.line(f"window not drawn: {scale_of(windows)}", WINDOW, strokeOpacity=0.0))
+        keys.append(legend.line(f"window not drawn: {scale_of(windows)}", axes.WINDOW, strokeOpacity=0.0))
     elif window is not None:
         least = count(round(min(window.low)))
         sizes = f"{least} to {count(round(reach))} bytes" if min(window.low) < reach else f"{least} bytes"
         dashed: dict[str, Any] = {"strokeDash": [6, 3], "strokeOpacity": 0.0 if far else 1.0}
-        keys.append(legend.line(visible(f"window of {way.receiver}: {sizes}"), WINDOW, **dashed))
+        keys.append(legend.line(visible(f"window of {way.receiver}: {sizes}"), axes.WINDOW, **dashed))
         text = ", above this axis" if far else ", cut at the upper edge" if reach > _FAR * top else ""
-        keys.append(legend.line(scale_of(windows) + text, WINDOW, strokeOpacity=0.0))
+        keys.append(legend.line(scale_of(windows) + text, axes.WINDOW, strokeOpacity=0.0))
     shut = [] if window is None else [at for at, low in enumerate(window.low) if low == 0]
     if shut:
-        keys.append(legend.dot("window closed", COSTS, "cross"))
+        keys.append(legend.dot("window closed", axes.COSTS, "cross"))
     shown = top if far else min(max(top, reach), _FAR * top)
     title = f"In flight from {way.sender}"
-    drawn = board.graph(title, "bytes", [0, shown * 1.06], keys, of_bytes(0, shown), clamp=True)
-    points, spans = extremes(way.in_flight, clock, "bytes")
+    drawn = board.graph(title, "bytes", [0, shown * 1.06], keys, axes.of_bytes(0, shown), clamp=True)
+    points, spans = axes.extremes(way.in_flight, clock, "bytes")
     if window is not None and not far:
-        edges, heights = extremes(window, clock, "bytes")
+        edges, heights = axes.extremes(window, clock, "bytes")
         edges.sort(key=lambda one: one["at"])
-        ranges(heights, drawn, stroke=WINDOW, strokeOpacity=0.4)
-        steps(edges, drawn, "bytes", stroke=WINDOW, strokeDash=[6, 3], strokeWidth=2)
-    ranges(spans, drawn, stroke=DATA, strokeOpacity=0.5)
-    dots(points, clock, drawn, "bytes", "in flight, bytes", fill=DATA, size=12)
+        axes.ranges(heights, drawn, stroke=axes.WINDOW, strokeOpacity=0.4)
+        axes.steps(edges, drawn, "bytes", stroke=axes.WINDOW, strokeDash=[6, 3], strokeWidth=2)
+    axes.ranges(spans, drawn, stroke=axes.DATA, strokeOpacity=0.5)
+    axes.dots(points, clock, drawn, "bytes", "in flight, bytes", fill=axes.DATA, size=12)
     if window is not None and shut:
         values = [{"at": clock.at(window.low_at_ms[at]), "bytes": 0, "frame": window.low_frame[at]} for at in shut]
-        dots(values, clock, drawn, "bytes", "window, bytes", shape="cross", size=60, fill=COSTS)
+        axes.dots(values, clock, drawn, "bytes", "window, bytes", shape="cross", size=60, fill=axes.COSTS)
 
 
 def rate_chart(one: Detail, graphs: Graphs, name: str) -> list[Chart]:
     """From the first endpoint upwards, from the other downwards."""
-    board = board_of(graphs)
+    board = axes.board_of(graphs)
     tops = [max(way.mbit_s, default=0.0) for way in graphs.ways]
     if not any(tops):
         return []

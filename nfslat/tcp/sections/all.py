@@ -199,12 +199,9 @@ def detail_blocks(one: Detail) -> Iterator[Block]:
 
 def _counts(one: Detail) -> Iterator[Block]:
     yield Title("Packets by kind")
-    rows = [(words, name) for name, words in _COUNTS.items() if any(getattr(way, name) for way in one.counts)]
-    ways = [
-        Column(f"from {end}", lambda row, way=way: getattr(way, row[1]), "count")
-        for end, way in zip((one.a, one.b), one.counts, strict=True)
-    ]
-    yield table(rows, [Column("", lambda row: row[0]), *ways])
+    rows = [(words, *(getattr(way, name) for way in one.counts)) for name, words in _COUNTS.items()]
+    sent = columns("count", f"1 from {one.a}", f"2 from {one.b}")
+    yield table([row for row in rows if any(row[1:])], [*columns("as it is", "0 "), *sent])
 
 
 _COUNTS = {
