@@ -88,6 +88,18 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
+def large(number: int) -> str:
+    """A number that a packet may put at four thousand million."""
+    return count(number) if number < 100_000 else f"{number:.0e}"
+
+
+def rate(mbit_s: float | None) -> str:
+    """Three digits, or whole ones; a dash where it is not known."""
+    if mbit_s is None:
+        return "-"
+    return count(round(mbit_s)) if mbit_s >= 100 else f"{mbit_s:.3g}"
+
+
 def count_of(number: int, noun: str) -> str:
     """``1 flow``, ``1,000 flows``."""
     return f"{count(number)} {noun}{'' if number == 1 else 's'}"

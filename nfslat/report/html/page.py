@@ -140,7 +140,7 @@ def _environment(package: str) -> Environment:
         "in_ticks": is_in_ticks,
         "op_label": lambda row: op_label(row.program, row.op),
         "pivot_rows": view.pivot_rows,
-        "group_columns": view.group_columns,
+        "group_columns": view.columns_of,
         "unsized": view.unsized,
         "script_json": lambda value: _raw(_script_json(value)),
     }
