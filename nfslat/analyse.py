@@ -123,7 +123,7 @@ def with_threads(c: Analysis, there: int | None) -> Analysis:
         return c
     side = one_side(c.server, c.missing_calls["server"])._replace(in_socket_ns=_in_socket_ns(c, c.charges))
     tried = with_so_many(load, side, there)
-    return dataclasses.replace(c, inflight=c.inflight._replace(load=tried))
+    return structs.replace(c, inflight=c.inflight._replace(load=tried))
 
 
 def within(c: Correlation, begin_ns: int | None, end_ns: int | None) -> Analysis:

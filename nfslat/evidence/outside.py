@@ -232,10 +232,10 @@ def _with_latencies(known: Known, sources: Sequence[Sequence[Latency]], c: Analy
         named = {op: found for op, found in by_op.items() if op in DATA_OPS} or by_op
         if named:
             every = [one for found in named.values() for one in found]
-            source = ", ".join(dict.fromkeys(map(_name, every)))
+            names = ", ".join(dict.fromkeys(map(_name, every)))
             if not getattr(known, name) and any(one.since_mount for one in every):
-                known = dataclasses.replace(known, since_mount=known.since_mount | {name})
-            known = known.having(name, {op: _mean_ms(found, c) for op, found in named.items()}, source)
+                known = structs.replace(known, since_mount=known.since_mount | {name})
+            known = known.having(name, {op: _mean_ms(found, c) for op, found in named.items()}, names)
     return known
 
 

@@ -140,7 +140,7 @@ class _Search(NamedTuple):
     work: Work
     bound: Bound
     most: int  # in flight
-    depth: I64
+    depth: I32
     known: I64  # the same, beyond all where that is not known
     main: Bool
     light: Bool
