@@ -117,9 +117,10 @@ def with_threads(c: Analysis, there: int | None) -> Analysis:
     """The same where somebody says how many threads the server has, and its calls may wait for one of so many."""
     load = c.inflight.load
     threads = load.threads
-    if there is None or threads.cannot or load.servers > 1 or c.share is not None or there == threads.estimate:
+    if there is None or threads.cannot or load.servers > 1 or c.share is not None:
         return c
-    if not threads.bound.threads <= there < threads.most_in_flight:
+    is_found = there == threads.low == threads.high
+    if is_found or not threads.bound.threads <= there < threads.most_in_flight:
         return c
     side = one_side(c.server, c.missing_calls["server"])._replace(in_socket_ns=_in_socket_ns(c, c.charges))
     tried = with_so_many(load, side, there)

@@ -141,7 +141,7 @@ class _Search(NamedTuple):
     bound: Bound
     most: int  # in flight
     depth: I32
-    known: I64  # the same, beyond all where that is not known
+    known: I32  # the same, beyond all where that is not known
     main: Bool
     light: Bool
     is_plain: bool  # nearly all calls were sent once
