@@ -180,7 +180,7 @@ def charge(
         [
             sent_again,
             blocked_claims(pair, server, client),
-            overtaken_claims(pair, server, client, half_ns),
+            overtaken_claims(pair, server, client, waits, half_ns),
             held,
             sending_claims(pair, of_client, of_server),
             in_socket,
