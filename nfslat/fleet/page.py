@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
-from importlib import resources
 from urllib.parse import quote
 
 from nfslat.answer.words import adding_up
@@ -15,6 +13,7 @@ from nfslat.fleet.model import Client, Fleet, OpRow, Pattern
 from nfslat.fleet.sections import words
 from nfslat.report.html.page import filled
 from nfslat.report.html.tiles import Tile
+from nfslat.report.text_layout import first_sentence
 
 _PACKAGE = "nfslat.fleet"
 _DETAILED = 300  # clients; of more a row has no packet of details, or the page would be too large for a mail
@@ -41,18 +40,15 @@ def render(fleet: Fleet, *, folder: str | None = None) -> str:
     """
     pictures = charts(fleet)
     rows = _rows(fleet, folder)
-    first, *rest = re.split(r"(?<=\.) (?=[A-Z0-9])", fleet.verdict.text, maxsplit=1)
     day = fleet.captures.begin
     return filled(
-        "fleet.html",
+        "fleet",
         pictures,
         package=_PACKAGE,
-        css=_part("fleet.css"),
-        more_script=_part("fleet.js"),
         fleet=fleet,
         title=_title(fleet),
         contents=_contents(fleet, {one.section for one in pictures}),
-        verdict=(first, "".join(rest)),
+        verdict=first_sentence(fleet.verdict.text),
         layer=fleet.verdict.layer if fleet.verdict.layer in _LAYERS else "unknown",
         layers=_LAYERS,
         do=_do(fleet),
@@ -75,10 +71,6 @@ def render(fleet: Fleet, *, folder: str | None = None) -> str:
         run=words.run_lines(fleet.run),
         definitions=words.definitions(fleet),
     )  # fmt: skip
-
-
-def _part(name: str) -> str:
-    return resources.files(_PACKAGE).joinpath(name).read_text(encoding="utf-8")
 
 
 def _title(fleet: Fleet) -> str:

@@ -17,20 +17,8 @@ from nfslat.report.text_layout import count, count_of, plain
 _ESCAPED = re.compile(r"([\\`*_\[\]<>#|~])")
 _NUMBER = re.compile(r"[-+\d.,]* ?%?|cannot tell")
 _SHOWN = (
-    *(
-        "notes",
-        "findings",
-        "handover",
-        "hangs",
-        "outcomes",
-        "phases",
-        "pairs",
-        "brief by op",
-        "brief parts",
-        "brief stack",
-        "brief pivots",
-    ),
-    *("brief raw", "slowest", "brief captures"),
+    *("notes", "findings", "handover", "hangs", "outcomes", "phases", "pairs", "brief by op", "brief parts"),
+    *("brief stack", "brief pivots", "brief raw", "slowest", "brief captures"),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 import unicodedata
 from collections.abc import Sequence
@@ -43,6 +44,12 @@ def shorten(text: str, width: int) -> str:
 def shorten_left(text: str, width: int) -> str:
     """`text` cut at its left to `width` columns: the end of a path says which file, which line."""
     return text if len(text) <= width else "..." + text[len(text) - width + 3 :]
+
+
+def first_sentence(text: str) -> tuple[str, str]:
+    """The first, and the rest."""
+    first, *rest = re.split(r"(?<=\.) (?=[A-Z0-9])", text, maxsplit=1)
+    return first, "".join(rest)
 
 
 def wrap(text: str, width: int, indent: int = 0, hanging: int = 0) -> list[str]:

@@ -8,6 +8,7 @@ from itertools import zip_longest
 
 from nfslat.answer.words import ms
 from nfslat.report.blocks import (
+    Advice,
     Block,
     Cell,
     Command,
@@ -102,17 +103,23 @@ def _finding(one: RankedFinding) -> Iterator[Block]:
     yield Prose(f"{one.number}. {one.code}, {one.confidence}: {one.explains}", hanging=3, style="bold")
     yield Prose(f"{one.text}.", indent=3)
     advice = one.advice
+    yield from setting(advice)
     if advice.knob and advice.suggested:
-        yield labelled("set", f"{advice.knob} to {advice.suggested}{f' (now {advice.now})' if advice.now else ''}")
         yield from commands(advice.how)
     else:
-        if advice.knob:
-            yield labelled("look at", advice.knob)
         for place, line in enumerate(advice.how):
             yield labelled("" if place else "how", line)
     for label, text in (("acts", advice.takes_effect), ("check", advice.verify), ("risk", advice.risk)):
         if text:
             yield labelled(label, text)
+
+
+def setting(advice: Advice) -> Iterator[Block]:
+    """What is to be set, or looked at."""
+    if advice.knob and advice.suggested:
+        yield labelled("set", f"{advice.knob} to {advice.suggested}{f' (now {advice.now})' if advice.now else ''}")
+    elif advice.knob:
+        yield labelled("look at", advice.knob)
 
 
 def labelled(label: str, text: str) -> Prose:

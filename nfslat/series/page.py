@@ -16,7 +16,7 @@ from nfslat.report.charts.marks import beside, datum, heading, linear, note, px,
 from nfslat.report.charts.style import COLOUR, DASH, PLAIN, WHOLE
 from nfslat.report.html.blocks import shown
 from nfslat.report.html.page import filled
-from nfslat.report.png import pngs, titled
+from nfslat.report.png import write_charts
 from nfslat.report.text_layout import shorten, visible
 from nfslat.series.model import Series
 from nfslat.series.points import parts_of
@@ -44,7 +44,7 @@ def render(found: Series) -> str:
     blocks = {name: shown(make(found)) for name, make in sections.items()}
     names = {"runs": "The runs", "growth": "What grows", "steps": "Run by run"}
     return filled(
-        "series.html",
+        "series",
         charts(found),
         package=_PACKAGE,
         series=found,
@@ -64,9 +64,7 @@ def render(found: Series) -> str:
 
 def write_png(found: Series, directory: Path) -> None:
     """One PNG a chart."""
-    pictures = charts(found)
-    for chart, picture in zip(pictures, pngs([titled(one) for one in pictures], culprit(found)), strict=True):
-        (directory / f"{chart.id}.png").write_bytes(picture)
+    write_charts(charts(found), directory, culprit(found))
 
 
 def culprit(found: Series) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from nfslat.answer.words import some_of
@@ -16,7 +15,7 @@ from nfslat.report.markdown import paragraphs
 from nfslat.report.sections.all import made_by
 from nfslat.report.sections.overview import next_blocks
 from nfslat.report.sections.tables import op_label
-from nfslat.report.text_layout import count, shorten
+from nfslat.report.text_layout import count, first_sentence, shorten
 from nfslat.report.text_writer import write
 
 _MOST_PATTERNS = 8  # of a scope
@@ -38,8 +37,8 @@ def _blocks(fleet: Fleet, *, all_clients: bool) -> Iterator[Block]:
 
 def markdown(fleet: Fleet) -> str:
     """The report as Markdown, for a ticket: the answer is its title."""
-    first, *rest = re.split(r"(?<=\.) (?=[A-Z0-9])", fleet.verdict.text, maxsplit=1)
-    blocks = [Title(first), *map(Prose, rest), *_rest(fleet, all_clients=False)]
+    first, rest = first_sentence(fleet.verdict.text)
+    blocks = [Title(first), *([Prose(rest)] if rest else []), *_rest(fleet, all_clients=False)]
     return "\n\n".join(paragraphs(blocks)).replace("### ", "## ", 1) + "\n"
 
 

@@ -19,7 +19,7 @@ from nfslat.report.html.blocks import Shown, shown
 from nfslat.report.html.tiles import printed
 from nfslat.report.sections.all import blocks
 from nfslat.report.sections.pieces import PARTS_IN_WORDS, in_order, largest
-from nfslat.report.sections.tables import histogram_rows, labelled, op_label
+from nfslat.report.sections.tables import histogram_rows, named_rows, op_label
 
 PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
 # Parts in words, and what a part is divided into or put together from.
@@ -100,7 +100,7 @@ def op_rows(report: Report) -> list[OpRow]:
             [(key, getattr(row, f"{key}_ms"), text) for key, text in printed(row).items()],
             [(one.head, getattr(row, str(one.cell))) for one in group_columns([row], between=" ")],
         )
-        for op, version, row in labelled(matched, "all ops", "slowest 1 %")
+        for op, version, row in named_rows(matched, "all ops", "slowest 1 %")
     ]
 
 

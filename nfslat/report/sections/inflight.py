@@ -19,7 +19,7 @@ from nfslat.answer.model import (
 from nfslat.answer.words import complete, ms, percent
 from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
 from nfslat.report.columns import Column, columns, table
-from nfslat.report.sections.tables import labelled
+from nfslat.report.sections.tables import named_rows
 from nfslat.report.text_layout import count, count_of, large, shorten
 
 _MOST_LEVELS, _MOST_ROWS = 8, 8  # rows of a table
@@ -118,7 +118,7 @@ def _between(bounds: tuple[float, float] | None) -> str:
 
 def _queues(matched: MatchedOps) -> Iterator[Block]:
     """Server SRT of each operation as the wait for a thread and the time in one."""
-    rows = [line for line in labelled(matched, slowest="slowest 1 %") if line[2].queue_ms is not None]
+    rows = [line for line in named_rows(matched, slowest="slowest 1 %") if line[2].queue_ms is not None]
     if rows:
         yield Gap()
         yield table(rows, _QUEUES)

@@ -8,9 +8,10 @@ from nfslat.answer.model import Finding, NextStep, Report
 from nfslat.findings.catalogue import row as row_of
 from nfslat.report.blocks import Block, Command, Gap, Item, Prose, Title
 from nfslat.report.columns import columns, table
-from nfslat.report.sections.findings import LAYERS, explains
-from nfslat.report.sections.tables import labelled, op_lines, raw_section, stack_blocks
+from nfslat.report.sections.findings import LAYERS, advice_of, explains
+from nfslat.report.sections.tables import named_rows, op_lines, raw_section, stack_blocks
 from nfslat.report.text_layout import count_of
+from nfslat.report.text_writer import commands, labelled, setting
 
 _CAUSES, _OPERATIONS, _NOTES = 3, 5, 3  # that are shown
 _SOME_TIME = 0.01  # of the time of all: an operation that takes less is not shown
@@ -48,22 +49,12 @@ def _causes(matter: list[Finding], report: Report) -> Iterator[Block]:
 
 def _in_brief(one: Finding) -> Iterator[Block]:
     """What to set or look at, the first command, and how to check it."""
-    said = one.advice
-    how = said.get("how") or ()
-    how = [how] if isinstance(how, str) else list(how)
-    if said.get("suggested"):
-        now = f" (now {said['value']})" if said.get("value") else ""
-        yield _labelled("set", f"{said.get('knob', '')} to {said['suggested']}{now}")
-    elif said.get("knob"):
-        yield _labelled("look at", str(said["knob"]))
-    if how:
-        yield Command(f"{'how':<{_LABEL}}", next((line for line in how if not line.startswith("#")), how[0]), indent=3)
-    if said.get("verify"):
-        yield _labelled("check", str(said["verify"]))
-
-
-def _labelled(label: str, text: str) -> Prose:
-    return Prose(f"{label:<{_LABEL}}{text}", indent=3, hanging=_LABEL)
+    advice = advice_of(one)
+    yield from setting(advice)
+    if advice.how:
+        yield from commands([next((line for line in advice.how if not line.startswith("#")), advice.how[0])])
+    if advice.verify:
+        yield labelled("check", advice.verify)
 
 
 def next_section(report: Report) -> Iterator[Block]:
@@ -110,7 +101,7 @@ def ops_section(report: Report) -> Iterator[Block]:
     is_coarse = matched.tick_ms is not None
     of = "in both captures" if report.inferred is None else f"with inferred times of the {report.inferred.side}"
     yield Title(f"Operations {of}, ms: {'means' if is_coarse else 'mean and p99 of each'}")
-    yield table(op_lines(labelled(matched, rows=shown)), _OPS[: 5 if is_coarse else None])
+    yield table(op_lines(named_rows(matched, rows=shown)), _OPS[: 5 if is_coarse else None])
     if len(by_time) > len(shown):
         yield Prose(f"{count_of(len(by_time) - len(shown), 'operation')} more: --sections matched")
 

@@ -128,7 +128,7 @@ class OpLine(NamedTuple):
     server: str
 
 
-def labelled(
+def named_rows(
     matched: MatchedOps, every: str = "all", slowest: str = "", rows: Sequence[MatchedRow] | None = None
 ) -> list[tuple[str, str, MatchedRow]]:
     """Name, version and figures of operations (`rows`: some of them), of all together where they are several, and of
@@ -153,7 +153,7 @@ _TAILS = [f"row.{at}_ms.{what} {at}\n{what}" for at in ("client", "server", "net
 def matched_section(matched: MatchedOps) -> Iterator[Block]:
     """The same ops on both sides: client, server and the difference, which is the network."""
     yield Title("Matched data: ops seen in both captures, mean ms")
-    lines = op_lines(labelled(matched))
+    lines = op_lines(named_rows(matched))
     if not lines:
         yield Prose("None.")
         return
