@@ -3,7 +3,7 @@
 A client with N slots on a connection sends the next waiting call in its kernel as soon as a reply frees a slot. So N
 are in flight for most of the busy time, hardly ever more, and what follows a reply is a call, within microseconds. N
 workers that each wait for their answer keep N in flight too, but there the answer goes up to the application and the
-next call comes down from it, which takes longer. In the lab (docs/measured.md, "Client slots") 0.90 or more of the calls
+next call comes down from it, which takes longer. In the lab (docs/measured.md, "Client slots") 0.90 or more of calls
 that fill the top after a reply come within 150 us of it where slots hold the client, 0.66 or fewer where workers do. On
 a faster host workers may be as fast as that, and no time tells the two apart. Files may: where each has a caller of its
 own, its next call goes out behind those of all callers in line for a slot, and at once where there is no such line. And
