@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import pkgutil
 import re
+from importlib import import_module
 from typing import get_args, get_type_hints
 
-from nfslat.findings import (
-    client,
-    connecting,
-    database,
-    failing,
-    hanging,
-    hosts,
-    network,
-    put_off,
-    resent,
-    server,
-    slow_ops,
-    tcp,
-)
+from nfslat import findings
+from nfslat.findings import tcp
 from nfslat.findings.catalogue import ROWS, Row
 from nfslat.findings.diagnosis import Evidence
 from nfslat.findings.witness import WARNED, Warned
@@ -60,22 +50,12 @@ def _listed(layer: str) -> str:
 
 def evidence_of(one: Row) -> list[type[Evidence]]:
     """Kinds of evidence that a finding may rest on: those whose docstring names it; all waits for TCP share one."""
+    modules = [
+        import_module(f"{findings.__name__}.{module.name}") for module in pkgutil.iter_modules(findings.__path__)
+    ]
     kinds = [
         kind
-        for module in (
-            server,
-            slow_ops,
-            network,
-            tcp,
-            connecting,
-            hosts,
-            hanging,
-            client,
-            resent,
-            database,
-            put_off,
-            failing,
-        )
+        for module in modules
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, Evidence) and kind.__module__ == module.__name__
     ]
