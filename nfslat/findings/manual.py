@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import pkgutil
 import re
+from importlib import import_module
 from typing import get_args, get_type_hints
 
-from nfslat.findings import (
-    client,
-    connecting,
-    database,
-    failing,
-    hanging,
-    hosts,
-    network,
-    put_off,
-    resent,
-    server,
-    slow_ops,
-    tcp,
-)
+from nfslat import findings
+from nfslat.findings import tcp
 from nfslat.findings.catalogue import ROWS, Row
 from nfslat.findings.diagnosis import Evidence
 from nfslat.findings.witness import WARNED, Warned
@@ -60,22 +50,12 @@ def _listed(layer: str) -> str:
 
 def evidence_of(one: Row) -> list[type[Evidence]]:
     """Kinds of evidence that a finding may rest on: those whose docstring names it; all waits for TCP share one."""
+    modules = [
+        import_module(f"{findings.__name__}.{module.name}") for module in pkgutil.iter_modules(findings.__path__)
+    ]
     kinds = [
         kind
-        for module in (
-            server,
-            slow_ops,
-            network,
-            tcp,
-            connecting,
-            hosts,
-            hanging,
-            client,
-            resent,
-            database,
-            put_off,
-            failing,
-        )
+        for module in modules
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, Evidence) and kind.__module__ == module.__name__
     ]
@@ -89,15 +69,16 @@ def _page(one: Row, places: dict[str, str]) -> str:
     certain = dict(one.answers)[_CERTAIN]
     answers = [(title, text) for title, text in one.answers if title != _CERTAIN or certain != "Never."]
     body = "".join(f"**{'Certain' if title == _CERTAIN else title}.** {text}\n\n" for title, text in answers)
-    sure = ", and is never more than likely" if certain == "Never." else ""
+    least = f"It is about {_LAYERS[one.layer]}, and can lead a verdict from {one.least * 100:.0f} % of the mean on"
+    sure = ", but is never certain" if certain == "Never." else ""
     knob = f" Its advice is about {one.knob}." if one.knob else ""
-    least = f"It can lead a verdict from {one.least * 100:.0f} % of the mean on{sure}.{knob}"
     figures = dict.fromkeys(line for kind in evidence_of(one) for line in _figures(kind))
     listed = "".join(f"{line}\n" for line in figures if places.setdefault(line, one.code) == one.code)
     for place in dict.fromkeys(places[line] for line in figures if places[line] != one.code):
         names = ", ".join(line[2:].partition(":")[0] for line in figures if places[line] == place)
         listed += f"- as of [{place}](#{place}): {names}\n"
-    return f"\n## {one.code}\n\n{one.title}: {_LAYERS[one.layer]}. {least}\n\n{body}Evidence in the JSON:\n\n{listed}"
+    head = f"\n## {one.code}\n\n{one.title}. {least}{sure}.{knob}\n\n"
+    return f"{head}{body}Evidence in the JSON:\n\n{listed}"
 
 
 def _warned(one: Warned) -> str:
