@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import shutil
@@ -10,6 +9,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from nfslat import confined
 from nfslat.decode.room import RESERVE_BYTES
@@ -47,7 +48,7 @@ class Tools(Record):
     def may(self, reads: Sequence[Path], writes: Path | None = None) -> confined.Limits:
         """What one of them may take and do that reads those files, and writes to that folder."""
         may = confined.limits(reads, writes, reserve=RESERVE_BYTES)
-        return may if self.are_confined else dataclasses.replace(may, is_confined=False)
+        return may if self.are_confined else structs.replace(may, is_confined=False)
 
     def start(self, command: Sequence[str], may: confined.Limits, **streams: Any) -> subprocess.Popen[Any]:
         """One of them; see `confined.start`."""
@@ -96,7 +97,7 @@ def checked(tools: Tools) -> Tools:
         does = confined.run([tools.capinfos, "--version"], tools.may([]), env=environment).returncode == 0
     except ToolError:
         does = False
-    return dataclasses.replace(tools, version=version, are_confined=does)
+    return structs.replace(tools, version=version, are_confined=does)
 
 
 def find_tools(scratch: Path) -> Tools:

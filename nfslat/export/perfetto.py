@@ -6,7 +6,6 @@ Format: "Trace Event Format" (Google), events X, C and M, flows by bind_id; docs
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import gzip
 import heapq
 import io
@@ -15,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
 import numpy as np
+from msgspec import structs
 
 from nfslat import __version__
 from nfslat.answer import model
@@ -251,7 +251,7 @@ class _Piece(Record, eq=False):
 
     def hidden(self, null: Bool) -> _Piece:
         """The same, where `null` is not either."""
-        return dataclasses.replace(self, null=null if self.null is None else self.null | null)
+        return structs.replace(self, null=null if self.null is None else self.null | null)
 
 
 class _Spans:
