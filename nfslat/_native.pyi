@@ -69,6 +69,36 @@ def prints(paths: list[str], job: Job, wanted: int | None = None) -> Columns:
 def share_out(paths: list[str], outs: list[str], shares: npt.NDArray[np.uint8], job: Job) -> None:
     """Write each packet to that of `outs` whose number `shares` has; one with another number goes nowhere."""
 
+def cut(
+    path: str | PathLike[str],
+    out: str | PathLike[str],
+    spans: tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.int32]],
+    ways: Sequence[tuple[str, int, str, int]],
+) -> npt.NDArray[np.uint32]:
+    """Write packets of a file, in its order, to `out` as pcapng; returns their numbers.
+
+    They are those between the first and the last numbers of `spans`, which are in the order of the first ones, that go
+    from one end to the other of a row of `ways` (below 0: all), and those with which such a connection begins.
+    """
+
+@final
+class Lines:
+    """The columns of a table of numbers, as text."""
+
+    def __init__(self, columns: Sequence[tuple[str, str, str, Sequence[str] | None]]) -> None:
+        """For each what stands in front of it always, and where it is not null; its form; and its texts, where its
+        numbers are rows of these.
+
+        Forms are "decimal", "hex", "hex8" (eight digits), "micros", "seconds" and "moment" of ns, "text", "cell" (a
+        text as CSV quotes it) and "nothing". Raises ``ValueError`` for any other.
+        """
+
+    def of(self, cells: Sequence[tuple[npt.NDArray[np.int64] | None, npt.NDArray[np.bool_] | None]], rows: int) -> str:
+        """All that stands in some rows: the numbers of each column (None: its form is "nothing"), and where it is null.
+
+        Raises ``ValueError`` where these are not as many, not as long, or rows of no text.
+        """
+
 def unreadable(path: str) -> tuple[int, int, int, int]:
     """Of the first 65,536 packets: how many, those of RDMA, those of them with NFS, TLS records on NFS's port."""
 

@@ -166,9 +166,11 @@ fn table(py: Python<'_>, columns: Columns) -> PyResult<Py<PyDict>> {
 mod apart;
 #[cfg(target_os = "linux")]
 mod confine;
+mod cut;
 mod found;
 mod kernels;
 mod load;
+mod lines;
 mod packets;
 mod prints;
 mod windows;
@@ -247,6 +249,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<apart::Slices>()?;
     module.add_class::<packets::Trace>()?;
     module.add_class::<windows::Windows>()?;
+    module.add_class::<lines::Lines>()?;
+    module.add_function(wrap_pyfunction!(cut::cut, module)?)?;
     #[cfg(target_os = "linux")]
     module.add_function(wrap_pyfunction!(confine::confine, module)?)?;
     module.add_function(wrap_pyfunction!(peek, module)?)?;

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nfslat import __version__
-from nfslat.decode.arrow import Dictionary, coded, dictionary, pyarrow
+from nfslat.decode.arrow import Dictionary, coded, dictionary, numbers, pyarrow
 from nfslat.evidence.known import Traced
 from nfslat.figures.op_columns import COLUMNS, TEXT, Block, Cells, Column, Labels, Paths, Values
 from nfslat.results import Analysis
@@ -102,7 +102,7 @@ class OpTable:
 
         def array(column: Column, cells: Cells) -> Any:
             if column.dtype != TEXT:
-                return pa.array(plain(cells, column), mask=cells.null)
+                return numbers(plain(cells, column), cells.null)
             if column.name not in labels:
                 labels[column.name] = dictionary([str(label) for label in cells.labels or ()])
             return coded(cells.values, labels[column.name], cells.null)
