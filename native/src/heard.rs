@@ -108,7 +108,7 @@ pub fn places<T: Ord>(column: &[T], wanted: &[T]) -> Vec<i64> {
 }
 
 /// The same of one, sought from `at` on: in steps that double, then by halves.
-fn place<T: Ord>(column: &[T], value: &T, at: usize) -> usize {
+pub fn place<T: Ord>(column: &[T], value: &T, at: usize) -> usize {
     let (mut low, mut high, mut step) = (at, at, 1);
     if column.get(at).is_some_and(|one| one < value) {
         loop {

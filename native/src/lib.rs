@@ -61,6 +61,7 @@ pub mod stream;
 pub mod sweep;
 pub mod table;
 pub mod take;
+pub mod tcp;
 pub mod traffic;
 pub mod unread;
 pub mod waits;

@@ -170,6 +170,7 @@ mod found;
 mod kernels;
 mod packets;
 mod prints;
+mod tcp;
 mod windows;
 
 fn is_cut(files: &[capture::File]) -> bool {
@@ -254,6 +255,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(apart::decode_slices, module)?)?;
     module.add_function(wrap_pyfunction!(apart::split, module)?)?;
     module.add_function(wrap_pyfunction!(packets::packets, module)?)?;
+    tcp::register(module)?;
     module.add_function(wrap_pyfunction!(prints::prints, module)?)?;
     module.add_function(wrap_pyfunction!(prints::share_out, module)?)?;
     module.add_function(wrap_pyfunction!(prints::unreadable, module)?)?;
