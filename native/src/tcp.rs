@@ -48,7 +48,7 @@ pub struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.t_ns.len()
     }
 

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::{column, table};
-use crate::tcp::late::{self, Asked};
+use crate::tcp::late::{self, RoundTrips, Waits};
 use crate::tcp::same::{self, End};
 use crate::tcp::silences::{self as pausing, Beside};
 use crate::tcp::stalls::{self, Known};
@@ -16,46 +16,46 @@ use crate::waits::{Pause, Pauses as PauseTable};
 type In<'py, T> = PyReadonlyArray1<'py, T>;
 type Out<'py, T> = Bound<'py, PyArray1<T>>;
 
-/// Columns of `nfslat.tcp.packets.Packets`.
-#[derive(FromPyObject)]
-struct Packets<'py> {
-    conversation: In<'py, i32>,
-    direction: In<'py, i8>,
-    frame: In<'py, i32>,
-    t_ns: In<'py, i64>,
-    seq: In<'py, i64>,
-    size: In<'py, i32>,
-    ack: In<'py, i64>,
-    window: In<'py, i32>,
-    flags: In<'py, u8>,
-    kind: In<'py, i8>,
-    ack_kind: In<'py, i8>,
-    sacks: In<'py, i8>,
-    is_dsack: In<'py, i8>,
-    ip_id: In<'py, i32>,
-    ts_val: In<'py, u32>,
+/// An object of Python's with columns, and what Rust sees of it.
+macro_rules! views {
+    ($($(#[$about:meta])* $name:ident as $view:ident { $($column:ident: $type:ty,)* })*) => {
+        $($(#[$about])*
+        #[derive(FromPyObject)]
+        struct $name<'py> {
+            $($column: In<'py, $type>,)*
+        }
+
+        impl $name<'_> {
+            fn view(&self) -> PyResult<$view<'_>> {
+                Ok($view { $($column: self.$column.as_slice()?,)* })
+            }
+        })*
+    };
 }
 
-impl Packets<'_> {
-    fn rows(&self) -> PyResult<Rows<'_>> {
-        Ok(Rows {
-            conversation: self.conversation.as_slice()?,
-            direction: self.direction.as_slice()?,
-            frame: self.frame.as_slice()?,
-            t_ns: self.t_ns.as_slice()?,
-            seq: self.seq.as_slice()?,
-            size: self.size.as_slice()?,
-            ack: self.ack.as_slice()?,
-            window: self.window.as_slice()?,
-            flags: self.flags.as_slice()?,
-            kind: self.kind.as_slice()?,
-            ack_kind: self.ack_kind.as_slice()?,
-            sacks: self.sacks.as_slice()?,
-            is_dsack: self.is_dsack.as_slice()?,
-            ip_id: self.ip_id.as_slice()?,
-            ts_val: self.ts_val.as_slice()?,
-        })
+views! {
+    /// `nfslat.tcp.packets.Packets`.
+    Packets as Rows {
+        conversation: i32,
+        direction: i8,
+        frame: i32,
+        t_ns: i64,
+        seq: i64,
+        size: i32,
+        ack: i64,
+        window: i32,
+        flags: u8,
+        kind: i8,
+        ack_kind: i8,
+        sacks: i8,
+        is_dsack: i8,
+        ip_id: i32,
+        ts_val: u32,
     }
+    /// `nfslat.tcp.floors.Samples`.
+    Samples as RoundTrips { covered: i64, rtt_ns: i64, }
+    /// `nfslat.tcp.silences.Silences`.
+    Silences as Waits { causes: i8, heard: i64, held_ns: i64, }
 }
 
 /// `nfslat.tcp.stream.Stream`.
@@ -74,7 +74,7 @@ struct Stream<'py> {
 impl Stream<'_> {
     fn view(&self) -> PyResult<View<'_>> {
         Ok(View {
-            packets: self.packets.rows()?,
+            packets: self.packets.view()?,
             rows: self.rows.as_slice()?,
             high: self.high.as_slice()?,
             acked: self.acked.as_slice()?,
@@ -168,7 +168,7 @@ fn timers_ms<'py>(py: Python<'py>, held_ns: In<'py, i64>) -> PyResult<(Out<'py, 
 /// Columns of `nfslat.tcp.stream.Stream`.
 #[pyfunction]
 fn stream<'py>(py: Python<'py>, packets: Packets<'py>, direction: i8) -> PyResult<[Out<'py, i64>; 6]> {
-    let rows = packets.rows()?;
+    let rows = packets.view()?;
     let found = py.detach(|| streams::Stream::of(&rows, direction));
     let streams::Stream { rows, high, acked, heard, said, covered } = found;
     Ok([rows, high, acked, heard, said, covered].map(|one| column(py, one)))
@@ -185,7 +185,7 @@ fn progress<'py>(py: Python<'py>, one: Stream<'py>) -> PyResult<[Out<'py, i64>; 
 /// Places in `rows` (`nfslat.tcp.progress.never_seen`).
 #[pyfunction]
 fn never_seen<'py>(py: Python<'py>, packets: Packets<'py>, rows: In<'py, i64>) -> PyResult<Out<'py, i64>> {
-    Ok(column(py, streams::never_seen(&packets.rows()?, rows.as_slice()?)))
+    Ok(column(py, streams::never_seen(&packets.view()?, rows.as_slice()?)))
 }
 
 /// `nfslat.tcp.floors.Samples`.
@@ -216,7 +216,7 @@ struct Level<'py> {
 }
 
 /// Columns of `nfslat.tcp.silences.Silences`.
-type Silences<'py> = (Py<PyDict>, Out<'py, i64>, Out<'py, i8>, Out<'py, i64>, Out<'py, i64>, Out<'py, i64>);
+type Judged<'py> = (Py<PyDict>, Out<'py, i64>, Out<'py, i8>, Out<'py, i64>, Out<'py, i64>, Out<'py, i64>);
 
 /// What a sender waited for (`nfslat.tcp.silences`); `ways_ns`: from the capture to the receiver, to the sender, what the
 /// sender hears later, and from end to end.
@@ -230,7 +230,7 @@ fn silences<'py>(
     shift: Option<u32>,
     mss: Option<i64>,
     ways_ns: [i64; 4],
-) -> PyResult<Silences<'py>> {
+) -> PyResult<Judged<'py>> {
     let way = usize::from(one.direction == 1);
     let level = level.as_ref().map(|level| {
         let (edge, sent) = (level.edge[way].as_slice()?, level.sent[way].as_slice()?);
@@ -307,38 +307,18 @@ fn passage<'py>(
     Ok((found.fates, sums, column(py, found.needless)))
 }
 
-/// Columns of `nfslat.tcp.floors.Samples`.
-#[derive(FromPyObject)]
-struct Samples<'py> {
-    covered: In<'py, i64>,
-    rtt_ns: In<'py, i64>,
-}
-
-/// Columns of `nfslat.tcp.silences.Silences`.
-#[derive(FromPyObject)]
-struct Waits<'py> {
-    causes: In<'py, i8>,
-    heard: In<'py, i64>,
-    held_ns: In<'py, i64>,
-}
-
 /// Columns of `nfslat.tcp.rounds.LateAcks`.
 #[pyfunction]
 fn late_acks<'py>(
     py: Python<'py>,
     one: Stream<'py>,
     samples: Samples<'py>,
-    silences: Waits<'py>,
+    silences: Silences<'py>,
     near_ns: i64,
 ) -> PyResult<[Out<'py, i64>; 4]> {
-    let asked = Asked {
-        covered: samples.covered.as_slice()?,
-        rtt_ns: samples.rtt_ns.as_slice()?,
-        causes: silences.causes.as_slice()?,
-        heard: silences.heard.as_slice()?,
-        held_ns: silences.held_ns.as_slice()?,
-    };
-    let late::LateAcks { acks, since_ns, held_ns, lost_ns } = late::late_acks(&one.view()?, &asked, near_ns.max(0));
+    let (trips, waits) = (samples.view()?, silences.view()?);
+    let late::LateAcks { acks, since_ns, held_ns, lost_ns } =
+        late::late_acks(&one.view()?, &trips, &waits, near_ns.max(0));
     Ok([acks, since_ns, held_ns, lost_ns].map(|one| column(py, one)))
 }
 

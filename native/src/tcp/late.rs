@@ -14,19 +14,23 @@ pub struct LateAcks {
     pub lost_ns: Vec<i64>,
 }
 
-/// What of the round trips and of the silences is asked: columns of `Samples`, and of `Silences`.
-pub struct Asked<'a> {
+/// Columns of `nfslat.tcp.floors.Samples` that are asked for.
+pub struct RoundTrips<'a> {
     pub covered: &'a [i64],
     pub rtt_ns: &'a [i64],
+}
+
+/// Columns of `nfslat.tcp.silences.Silences` that are asked for.
+pub struct Waits<'a> {
     pub causes: &'a [i8],
     pub heard: &'a [i64],
     pub held_ns: &'a [i64],
 }
 
 /// ACKs that a timer sent, and those that the sender stood still for; `near_ns`: to the receiver and back.
-pub fn late_acks(one: &View<'_>, asked: &Asked<'_>, near_ns: i64) -> LateAcks {
+pub fn late_acks(one: &View<'_>, trips: &RoundTrips<'_>, waits: &Waits<'_>, near_ns: i64) -> LateAcks {
     let packets = &one.packets;
-    let Asked { covered, rtt_ns, causes, heard, held_ns } = *asked;
+    let (RoundTrips { covered, rtt_ns }, Waits { causes, heard, held_ns }) = (trips, waits);
     let delayed = (0..causes.len()).filter(|at| causes[*at] == Cause::DelayedAck as i8);
     let waits: Vec<(i64, i64)> = delayed.map(|at| (heard[at], held_ns[at])).collect();
     let waited: HashSet<i64> = waits.iter().map(|wait| wait.0).collect();

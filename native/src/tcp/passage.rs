@@ -64,7 +64,7 @@ struct Before {
 /// `sender`: which of the sides is at its sender's end; `half_trip_ns`: about how long the way takes.
 pub fn passage(sides: &[Side<'_>; 2], sender: usize, half_trip_ns: i64) -> Passage {
     let receiver = &sides[1 - sender];
-    let back = (0..receiver.rows.len()).filter(|row| receiver.rows.direction[*row] != receiver.way);
+    let back = (0..receiver.rows.count()).filter(|row| receiver.rows.direction[*row] != receiver.way);
     let acked = back.map(|row| receiver.rows.ack[row]).max().unwrap_or(-1) + receiver.shift;
     let mut out = Passage::default();
     let spans = [0, 1].map(|side| spans(&sides[side], side == sender, acked, half_trip_ns, &mut out.fates[side]));
@@ -103,13 +103,13 @@ pub fn passage(sides: &[Side<'_>; 2], sender: usize, half_trip_ns: i64) -> Passa
 /// The packets with payload; the fates of the others are counted.
 fn spans(side: &Side<'_>, is_sender: bool, acked: i64, half_trip_ns: i64, fates: &mut [i64; 6]) -> Vec<Span> {
     let Side { rows, way, same, ran: (low, high), shift } = side;
-    let mut is_same = vec![false; rows.len()];
+    let mut is_same = vec![false; rows.count()];
     same.iter().for_each(|row| is_same[*row as usize] = true);
     // What is on its way when the other capture begins or ends may be in one of the two only; but what the receiver's
     // capture shows acknowledged arrived before it ended.
     let (early, late) = if is_sender { (0, -2 * half_trip_ns) } else { (2 * half_trip_ns, 0) };
     let mut out = Vec::new();
-    for row in (0..rows.len()).filter(|row| rows.direction[*row] == *way) {
+    for row in (0..rows.count()).filter(|row| rows.direction[*row] == *way) {
         let (begin, end) = (rows.seq[row] + shift, rows.end(row) + shift);
         let is_ended = rows.t_ns[row] > high + late && (!is_sender || end > acked);
         let is_inside = (rows.t_ns[row] >= low + early && !is_ended) || is_same[row];

@@ -32,7 +32,7 @@ pub struct End<'a> {
 
 impl End<'_> {
     fn mine(&self) -> impl DoubleEndedIterator<Item = usize> {
-        (0..self.rows.len()).filter(|row| self.rows.direction[*row] == self.way)
+        (0..self.rows.count()).filter(|row| self.rows.direction[*row] == self.way)
     }
 
     fn count(&self) -> usize {
@@ -112,7 +112,7 @@ pub fn votes(captures: [(Rows<'_>, &[[i64; 2]]); 2]) -> Vec<(i32, i32, bool, u32
 /// Conversation and direction of the first packet of each print.
 fn prints(rows: &Rows<'_>, firsts: &[[i64; 2]]) -> HashMap<u64, (i32, i8)> {
     let mut packets = vec![0_u32; firsts.len()];
-    let data = || (0..rows.len()).filter(|row| rows.size[*row] > 0);
+    let data = || (0..rows.count()).filter(|row| rows.size[*row] > 0);
     data().for_each(|row| packets[rows.conversation[row] as usize] += 1);
     let mut out = HashMap::new();
     for row in data() {

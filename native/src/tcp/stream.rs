@@ -33,7 +33,7 @@ impl Stream {
     pub fn of(rows: &Rows<'_>, way: i8) -> Stream {
         let mut out = Stream::default();
         let (mut high, mut covered) = (i64::MIN, i64::MIN);
-        for row in 0..rows.len() {
+        for row in 0..rows.count() {
             if rows.direction[row] == way {
                 if rows.size[row] > 0 {
                     high = high.max(rows.end(row));
