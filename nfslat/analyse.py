@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.clock.tick import is_coarse
 from nfslat.decode.xid_gaps import missing_calls
@@ -19,6 +19,7 @@ from nfslat.inflight.pools import pools_of
 from nfslat.inflight.serial import serial_calls
 from nfslat.kernels.memory import give_back
 from nfslat.model.protocol import NULL
+from nfslat.model.record import declared
 from nfslat.model.tables import I64, Bool
 from nfslat.model.units import to_ms
 from nfslat.outcomes.recovery import Recovery, recoveries
@@ -95,7 +96,7 @@ def analyse(
         more_ns = server_ns - client_ns if there == "server" else client_ns - server_ns
         not_shown[there] = _unseen_there(not_shown[near], more_ns)
     return Analysis(
-        **{field.name: getattr(found, field.name) for field in dataclasses.fields(Correlation)},
+        **{name: getattr(found, name) for name in declared(Correlation)},
         missing_calls=missing,
         unseen=not_shown,
         retrans_waits_ns=waits,
@@ -116,12 +117,12 @@ def within(c: Correlation, begin_ns: int | None, end_ns: int | None) -> Analysis
     """What of `c` was called in a stretch of time, ns on the client's clock, analysed by itself."""
     times = in_time(c.server.ops, c.client.ops, c.matching.matched, begin_ns, end_ns)
     server, client = (
-        dataclasses.replace(side, reasons=np.where(by_time != 0, by_time, side.reasons))
+        structs.replace(side, reasons=np.where(by_time != 0, by_time, side.reasons))
         for side, by_time in zip((c.server, c.client), times, strict=True)
     )
     matched = only(c.matched, client.kept[c.matched.client])
     part = Correlation(server, client, c.matching, matched, c.clock, c.srt, c.order)
-    return analyse(dataclasses.replace(part, inferred=c.inferred, own=c.own, ticks=c.ticks, share=c.share))
+    return analyse(structs.replace(part, inferred=c.inferred, own=c.own, ticks=c.ticks, share=c.share))
 
 
 def _coarse_ns(found: Correlation, client_ns: I64, server_ns: I64) -> int:
@@ -196,7 +197,7 @@ def _unseen_there(near: Unseen | None, more_ns: I64) -> Unseen | None:
         max(ns + count * each_ns, 0.0)
         for ns, count in ((near.seen_ns, near.seen), (near.low_ns, near.ops), (near.high_ns, near.ops))
     )
-    return dataclasses.replace(near, seen_ns=seen_ns, low_ns=low_ns, high_ns=high_ns)
+    return structs.replace(near, seen_ns=seen_ns, low_ns=low_ns, high_ns=high_ns)
 
 
 def put_off(side: Side, calls: Bool) -> tuple[list[Request], list[Recovery]]:

@@ -20,15 +20,15 @@ Raises ``nfslat.errors.UsageError`` for what makes no sense, ``InputError`` for 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, TypedDict, TypeVar, Unpack
+
+from msgspec import field, structs
 
 from nfslat import __version__
 from nfslat.answer import model
@@ -42,6 +42,7 @@ from nfslat.evidence.outside import Files, Outside, gather, with_bundled
 from nfslat.figures.objectives import parse_slo
 from nfslat.figures.whatif import Asked, parse_asked
 from nfslat.match.overlap import NothingAnsweredError
+from nfslat.model.record import Record
 from nfslat.model.segments import Wanted
 from nfslat.model.thresholds import Threshold
 from nfslat.names.text import checked_encoding
@@ -66,8 +67,7 @@ _MEANS = ("app_ms", "storage_ms", "thread_ms")
 _AS_THEY_ARE = {"engine", "srt", "may_swap", "sessions", "interval_s", "slowest", "name_encoding", "anonymize"}
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Record):
     """What is to be made of captures; the fields are the options of the command line."""
 
     engine: str | None = None  # "native" or "tshark"; None: native
@@ -181,7 +181,7 @@ class Report:
             c, width_s = self._analysis, options.interval_s
             pivots = [pivot_of(c, by, self._real_paths if by == "file" else None) for by in options.by]
             intervals = None if width_s is None else intervals_of(c, width_s)
-            report = dataclasses.replace(report, pivots=pivots, intervals=intervals)
+            report = structs.replace(report, pivots=pivots, intervals=intervals)
         return report if self._pseudonyms is None else self._pseudonyms.report(report)
 
     @property
@@ -199,11 +199,11 @@ class Report:
         if inflight is None:
             return self.summary
         if isinstance(plain := self._plain, Side):
-            return dataclasses.replace(self.summary, alone=alone_of(plain, inflight, self._options.srt))
+            return structs.replace(self.summary, alone=alone_of(plain, inflight, self._options.srt))
         pictures = pictures_of(self._analysis, inflight, slowest=slowest, paths=self._paths_of)
         if pictures is not None and self._pseudonyms is not None:
-            pictures = dataclasses.replace(pictures, slowest=self._pseudonyms.texts(pictures.slowest))
-        return dataclasses.replace(self.summary, pictures=pictures)
+            pictures = structs.replace(pictures, slowest=self._pseudonyms.texts(pictures.slowest))
+        return structs.replace(self.summary, pictures=pictures)
 
     @cached_property
     def ops(self) -> OpTable:
@@ -331,7 +331,7 @@ class Report:
             )
 
     def shown(self, *, xid: int | Sequence[int] = (), slowest: int = 1) -> Shown:
-        """The same as dataclasses, as `nfslat show --json` writes them."""
+        """The same as records, as `nfslat show --json` writes them."""
         from nfslat.packets.shown import shown
 
         with self._shown(xid, slowest) as (found, tools, rows, calls):
@@ -558,7 +558,7 @@ def run(
     from nfslat.decode.workspace import open_workspace
 
     if not options.command:
-        options = dataclasses.replace(options, command=shlex.join(["nfslat", *captures]))
+        options = structs.replace(options, command=shlex.join(["nfslat", *captures]))
     captures = captures_of(captures)
     wanted = _segments(captures)
     with open_workspace(captures, engine=options.engine, quiet=quiet, segments=wanted, files=options.paths) as work:
@@ -584,7 +584,7 @@ def _with_bundles(options: Options, found: Correlation, *sides: Side) -> Options
     """With what hosts say of themselves in the tars of their captures."""
     if not any(side.source.bundle for side in sides):
         return options
-    return dataclasses.replace(options, outside=with_bundled(options.from_outside, found))
+    return structs.replace(options, outside=with_bundled(options.from_outside, found))
 
 
 def _without_answers(client: str, options: Options, nothing: NothingAnsweredError) -> Report:
@@ -673,8 +673,8 @@ def _of_one_capture(work: Workspace, options: Options) -> tuple[Side, Correlatio
             side = side if made_of is None else inspected(made_of.sources[0])
             return side, _inferred(side, work, options)
         refuse_unparted(made_of)
-        two = dataclasses.replace(work, sources=made_of.sources)
-        return side, _correlate(two, dataclasses.replace(options, may_swap=True))
+        two = structs.replace(work, sources=made_of.sources)
+        return side, _correlate(two, structs.replace(options, may_swap=True))
 
 
 def _segments(captures: Sequence[str]) -> Wanted:

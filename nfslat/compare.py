@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.clock.clock import Clock, ServerTimes
 from nfslat.clock.more import narrowed
@@ -110,8 +110,8 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
     if isinstance(found, str):
         give_back()
         return found
-    source = dataclasses.replace(side.source, bundle=None)  # what it holds is of the host of the capture
-    other = dataclasses.replace(side, source=source, decoded=decoded_of(d, found, twice, again))
+    source = structs.replace(side.source, bundle=None)  # what it holds is of the host of the capture
+    other = structs.replace(side, source=source, decoded=decoded_of(d, found, twice, again))
     matching = matched_one_to_one(d.ops, found, (d.first_ns, d.last_ns))
     server, client = (other, side) if found.inferred.side == "server" else (side, other)
     matched = only(matching.matched, side.forward[matching.matched.client])
@@ -281,4 +281,4 @@ def clock_of_matched(
 
 def _select(server: Side, client: Side, matching: Matching, filters: Filters) -> tuple[Side, Side]:
     reasons = select_both(server.ops, client.ops, matching.matched, filters, client.decoded.first_ns)
-    return dataclasses.replace(server, reasons=reasons[0]), dataclasses.replace(client, reasons=reasons[1])
+    return structs.replace(server, reasons=reasons[0]), structs.replace(client, reasons=reasons[1])

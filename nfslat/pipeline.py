@@ -35,10 +35,11 @@ points that it needs.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from nfslat.analyse import analyse, within
 from nfslat.answer import model
@@ -86,7 +87,7 @@ def inspect(source: Source, engine: Engine, *, filters: Filters, progress: Progr
     side = side_of(*decode(source, engine, progress, all_programs=filters.all_programs))
     reasons = select(side.ops, filters, side.ops.t0, side.decoded.first_ns)
     refuse_nothing_left(filters, reasons)
-    return dataclasses.replace(side, reasons=reasons)
+    return structs.replace(side, reasons=reasons)
 
 
 def report(
@@ -166,7 +167,7 @@ def report(
         phases=[phase.row for phase in phases],
         pairs=of_hosts,
     )
-    return dataclasses.replace(
+    return structs.replace(
         report_of(tool, filters, captures, sums, matched, inflight, said),
         called={} if brief else called_of(sides, filters),
         what_if=replays,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+from msgspec import field
 
 from nfslat.clock.clock import Clock
 from nfslat.clock.tick import Tick, tick_of
@@ -22,6 +22,7 @@ from nfslat.match.match import Matching
 from nfslat.model.blocks import each_block
 from nfslat.model.decoded import Decoded, Directions
 from nfslat.model.protocol import MOUNT, NLM
+from nfslat.model.record import Record
 from nfslat.model.tables import I8, I16, I64, Bool, Matched, Ops
 from nfslat.model.units import NS_PER_S
 from nfslat.outcomes.recovery import Recovery
@@ -38,8 +39,7 @@ from nfslat.wire.unseen import Unseen
 IMPOSSIBLE_NS = 60 * NS_PER_S
 
 
-@dataclass(frozen=True)
-class Side:
+class Side(Record, dict=True):
     """One capture, from its file to its ops; `reasons` says which of them are selected (`select`)."""
 
     source: Source
@@ -125,8 +125,7 @@ class Order(Enum):
     UNCLEAR = "unclear"  # as given, for the packets do not tell
 
 
-@dataclass(frozen=True)
-class Correlation:
+class Correlation(Record, dict=True):
     """Two sides, matched. `matched` holds only selected ops that the client called (no callbacks), and that were not
     under way when a clock was set: `untimed` counts those."""
 
@@ -138,18 +137,18 @@ class Correlation:
     srt: str
     order: Order = Order.AS_GIVEN
     untimed: int = 0
-    inferred: Inferred | None = field(default=None, kw_only=True)  # one of the sides was not captured
+    inferred: Inferred | None = None  # one of the sides was not captured
     # Of each side whose time stamps tell: what its capture says of them.
-    own: Mapping[str, OwnStamps] = field(default_factory=dict, kw_only=True)
+    own: Mapping[str, OwnStamps] = field(default_factory=dict)
     # Of each side that was captured: the tick of its stamps.
-    ticks: Mapping[str, Tick] = field(default_factory=dict, kw_only=True)
+    ticks: Mapping[str, Tick] = field(default_factory=dict)
     # By side and address: by how much the stamps of a host were later than they are here, where a capture is made of
     # those of several hosts.
-    moved_ns: Mapping[str, Mapping[str, int]] = field(default_factory=dict, kw_only=True)
+    moved_ns: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     # Ways of connections in which large segments vanish.
-    size_limits: tuple[SizeLimit, ...] = field(default=(), kw_only=True)
+    size_limits: tuple[SizeLimit, ...] = ()
     # Where the server's side holds the ops of one of its clients: the server, which works for others, too.
-    share: ServerShare | None = field(default=None, kw_only=True)
+    share: ServerShare | None = None
 
     @cached_property
     def parts(self) -> Parts:
@@ -187,8 +186,7 @@ class Correlation:
         return (self.server if side == "server" else self.client).forward
 
 
-@dataclass(frozen=True, kw_only=True)
-class Analysis(Correlation):
+class Analysis(Correlation, dict=True, kw_only=True):
     """Two sides, matched, with their response times, and what TCP and the hosts did to their ops."""
 
     missing_calls: Mapping[str, I64]  # of each side: calls of each connection that its capture does not show

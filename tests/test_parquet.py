@@ -34,7 +34,8 @@ from nfslat.decode.tools import find_tools
 from nfslat.errors import InputError
 from nfslat.evidence.known import Known
 from nfslat.export.by_window import write_parquet
-from nfslat.model.decoded import IS_KEPT, Decoded
+from nfslat.model.decoded import Decoded
+from nfslat.model.record import kept_fields
 from nfslat.model.segments import Segments, Wanted
 from nfslat.model.tables import Loose
 from nfslat.pipeline import analyse, correlate, inspect, report
@@ -69,10 +70,10 @@ def differences(one: Any, other: Any, name: str) -> list[str]:
     if dataclasses.is_dataclass(one):
         return [
             found
-            for field in dataclasses.fields(one)
-            for found in differences(getattr(one, field.name), getattr(other, field.name), f"{name}.{field.name}")
+            for field in kept_fields(type(one))
+            for found in differences(getattr(one, field), getattr(other, field), f"{name}.{field}")
         ]
-    if isinstance(one, list) and len(one) == len(other):
+    if isinstance(one, list | tuple) and len(one) == len(other):
         pairs = enumerate(zip(one, other, strict=True))
         return [found for number, pair in pairs for found in differences(*pair, f"{name}.{number}")]
     if isinstance(one, np.ndarray):
@@ -113,7 +114,7 @@ def made(hint: Any, numbers: np.random.Generator, rows: int = 0) -> Any:
     if dataclasses.is_dataclass(hint):
         hints, count = typing.get_type_hints(hint), int(numbers.integers(4))
         make: Any = hint
-        kept = [field.name for field in dataclasses.fields(hint) if field.metadata.get(IS_KEPT, True)]
+        kept = kept_fields(hint)
         return make(**{name: made(hints[name], numbers, count) for name in kept})
     if hint is Path:
         return Path("x")

@@ -8,6 +8,8 @@ import json
 from collections.abc import Iterator
 from typing import TextIO
 
+from msgspec import structs
+
 from nfslat.answer.model import Finding, StackRow, Verdict
 from nfslat.cli import partial
 from nfslat.errors import UsageError
@@ -116,7 +118,7 @@ def _answer_of_both_wires(n: Numbers, client_ms: float, server_ms: float) -> Ans
         threads=facts.threads,
     )
     rows, notes = layers(layer, Known())
-    rows = [dataclasses.replace(row, source=_OPTIONS.get(row.source, row.source)) for row in rows]
+    rows = [structs.replace(row, source=_OPTIONS.get(row.source, row.source)) for row in rows]
     return Answer(verdict(mean, None, None, found), rows, notes, [one.as_finding() for one in found])
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
+
+from msgspec import structs
 
 from nfslat.cli.outputs import OUTPUTS, Result, Run, name_files, need_ops
 from nfslat.errors import UsageError
@@ -29,7 +30,7 @@ def make(options: argparse.Namespace, run: Run) -> Result:
     from nfslat.names.text import in_charset  # noqa: PLC0415
 
     share_arena()
-    wanted = dataclasses.replace(
+    wanted = structs.replace(
         api.options(**{name: getattr(options, name) for name in api.Request.__annotations__}),
         in_stretches=not need_ops(options),
         paths=name_files(options),

@@ -5,10 +5,10 @@ See `nfslat.clock.theta` for what the points are, and docs/method.md for what a 
 
 from __future__ import annotations
 
-import dataclasses
 from typing import NamedTuple, Self
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.clock.clock import Segment, Step
 from nfslat.clock.envelope import STEEPEST, Points
@@ -63,7 +63,7 @@ class Seen(Record):
         """Those rows."""
         over, under = (Points(points.x[rows], points.y[rows]) for points in (self.over, self.under))
         frames = self.over_frame[rows], self.under_frame[rows]
-        return dataclasses.replace(
+        return structs.replace(
             self, row=self.row[rows], over=over, under=under, over_frame=frames[0], under_frame=frames[1]
         )
 

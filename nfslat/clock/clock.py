@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
 from nfslat.clock.envelope import Lines
 from nfslat.model.record import Record
@@ -91,7 +91,7 @@ class Clock(Record):
         """The same for a table that has only these rows of the client's, ascending."""
         first, last = np.searchsorted(rows, self.known).tolist()
         starts = np.searchsorted(rows, [segment.first_row for segment in self.segments]).tolist()
-        return dataclasses.replace(
+        return structs.replace(
             self,
             segments=tuple(one._replace(first_row=row) for one, row in zip(self.segments, starts, strict=True)),
             under_way=np.flatnonzero(np.isin(rows, self.under_way)),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
+from msgspec import structs
 
 from nfslat.clock.clock import Clock, Segment
 from nfslat.clock.envelope import Points
@@ -36,7 +35,7 @@ def narrowed(clock: Clock, called: tuple[I64, I64], answered: tuple[I64, I64]) -
     narrowest = _narrowest(lines.over, lines.under)
     floor_ns = was.floor_ns if np.isinf(narrowest) else min(was.floor_ns, int(np.ceil(max(narrowest, 0.0) / 2)))
     now = was._replace(theta_ns=theta_ns, slope=slope, lines=lines, floor_ns=floor_ns)
-    return dataclasses.replace(clock, segments=(now,), rough_ns=theta_ns)
+    return structs.replace(clock, segments=(now,), rough_ns=theta_ns)
 
 
 def _points(segment: Segment, server_ns: I64, client_ns: I64) -> Points:

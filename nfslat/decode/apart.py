@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
+
+from msgspec import structs
 
 from nfslat.decode.capture import Source
 from nfslat.decode.merge import packets, without_messages
@@ -69,9 +70,9 @@ def apart(source: Source, found: _native.Parts, *, cut_short: bool) -> Apart:
         "misdated_packets": sum(file.misdated for file in found.files),
     }
     if rest.ops.connections:  # other streams of what is left are in the facts
-        own = dataclasses.replace(rest, details=dataclasses.replace(rest.details, others=Others.empty()))
+        own = structs.replace(rest, details=structs.replace(rest.details, others=Others.empty()))
         parts.append((frozenset(addresses(rest.ops.connections)), own))
-    return Apart(source, dataclasses.replace(without_messages(rest), **of_all), tuple(parts))
+    return Apart(source, structs.replace(without_messages(rest), **of_all), tuple(parts))
 
 
 def _part(found: _native.Found, facts: Mapping[str, Any]) -> Decoded:

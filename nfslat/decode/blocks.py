@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.decode.capture import UNBOUNDED, Source, refuse_empty
 from nfslat.decode.in_line import in_line
@@ -123,10 +124,10 @@ class Blocks:
             refuse_empty(self.source.name)
         parts = [window.decoded for window in self._held]
         self._held.clear()
-        decoded = dataclasses.replace(in_line(parts), **self._windows.facts)
+        decoded = structs.replace(in_line(parts), **self._windows.facts)
         parts.clear()
-        details = dataclasses.replace(decoded.details, callers=decoded.details.callers.compact("uid"))
-        decoded = dataclasses.replace(decoded, ops=decoded.ops.compact(*_FLAT_COLUMNS), details=details)
+        details = structs.replace(decoded.details, callers=decoded.details.callers.compact("uid"))
+        decoded = structs.replace(decoded, ops=decoded.ops.compact(*_FLAT_COLUMNS), details=details)
         is_cut = any(file.snaplen is not None for file in self.source.files)
         return self.source, _as_shown(decoded, is_cut=is_cut)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import bz2
 import contextlib
-import dataclasses
 import gzip
 import lzma
 import re
@@ -20,6 +19,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, NoReturn, cast
+
+from msgspec import structs
 
 from nfslat.decode.capture import Bundle, Source
 from nfslat.decode.room import refuse_no_room
@@ -141,10 +142,8 @@ def unpack(name: str, path: Path, scratch: Path) -> tuple[list[Path], Bundle]:
 def named(source: Source, name: str, bundle: Bundle) -> Source:
     """`source`, opened from what `unpack` wrote, under the names that its user knows."""
     several = len(source.files) > 1
-    files = tuple(
-        dataclasses.replace(file, name=f"{name}: {file.path.name}" if several else name) for file in source.files
-    )
-    return dataclasses.replace(source, name=name, files=files, bundle=bundle)
+    files = tuple(structs.replace(file, name=f"{name}: {file.path.name}" if several else name) for file in source.files)
+    return structs.replace(source, name=name, files=files, bundle=bundle)
 
 
 def again(source: Source, scratch: Path) -> Source:
@@ -153,8 +152,8 @@ def again(source: Source, scratch: Path) -> Source:
         return source
     paths, _ = unpack(source.name, source.bundle.path, scratch)
     at = {path.name: path for path in paths}
-    files = tuple(dataclasses.replace(file, path=at.get(file.path.name, file.path)) for file in source.files)
-    return dataclasses.replace(source, files=files)
+    files = tuple(structs.replace(file, path=at.get(file.path.name, file.path)) for file in source.files)
+    return structs.replace(source, files=files)
 
 
 def _members(name: str, stream: BinaryIO) -> Iterator[tuple[str, int]]:

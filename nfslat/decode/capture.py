@@ -7,7 +7,6 @@ import glob
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -16,7 +15,7 @@ import numpy as np
 
 from nfslat.decode.room import keep
 from nfslat.errors import InputError, NoPacketsError, UsageError
-from nfslat.model.decoded import IS_KEPT
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64, U32
 
 _COPY_BYTES = 1 << 20
@@ -34,8 +33,7 @@ class Runs(NamedTuple):
     number: U32
 
 
-@dataclass(frozen=True)
-class File:
+class File(Record):
     """One capture file: `name` as the user knows it, `path` where its bytes can be read by Wireshark."""
 
     name: str
@@ -53,11 +51,11 @@ class File:
     late: int = 0  # packets that were put in front of later ones, from at most `latest_ns` behind them
     latest_ns: int = 0
     # None: packets were read in the file's order. What is stored has the numbers of the order in which they were read.
-    runs: Runs | None = field(default=None, compare=False, repr=False, metadata={IS_KEPT: False})
+    runs: Runs | None = None
+    OF_THIS_RUN = ("runs",)
 
 
-@dataclass(frozen=True)
-class Bundle:
+class Bundle(Record):
     """A tar of scripts/capture.sh, and what it says of the host besides the packets (`nfslat.decode.bundle`)."""
 
     name: str  # as the user knows it
@@ -78,8 +76,7 @@ class Bundle:
         return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(Record, dict=True):
     """One side's capture: its files in time order, read as one."""
 
     name: str

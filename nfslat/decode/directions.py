@@ -22,6 +22,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.model.blocks import filled
 from nfslat.model.decoded import Decoded, Directions
@@ -160,7 +161,7 @@ def on_one_clock(decoded: Decoded, found: Directions) -> Decoded:
     delta_ns = found.at(ends)
     begin = int(ends[0] - min(delta_ns[0], 0))
     end = int(ends[1] - max(delta_ns[1], 0))
-    return dataclasses.replace(
+    return structs.replace(
         decoded,
         ops=ops,
         loose=dataclasses.replace(loose, first_ns=first_ns, last_ns=last_ns),
@@ -256,7 +257,7 @@ def _details_on_one_clock(decoded: Decoded, found: Directions, replies_way: Bool
             stalled_ns=unknown,
         ),
         sessions=tuple(
-            dataclasses.replace(limits, t_ns=limits.t_ns - int(found.at(np.array([limits.t_ns]))[0]))
+            structs.replace(limits, t_ns=limits.t_ns - int(found.at(np.array([limits.t_ns]))[0]))
             for limits in details.sessions
         ),
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from nfslat.decode import bundle
 from nfslat.decode.capture import Source, expand, is_parquet, refuse_stored
@@ -107,9 +108,9 @@ def _with_bundles(engine: Engine, scratch: Path) -> Engine:
     def decode(source: Source, progress: Callable[[int], None]) -> tuple[Source, Decoded]:
         source, decoded = engine.decode(source, progress)
         dropped = max(decoded.interface_drops, source.dropped)
-        return source, dataclasses.replace(decoded, interface_drops=dropped)
+        return source, structs.replace(decoded, interface_drops=dropped)
 
-    return dataclasses.replace(engine, open=open_source, decode=decode)
+    return structs.replace(engine, open=open_source, decode=decode)
 
 
 def _with_stored(engine: Engine, *, rereads: bool, segments: Wanted) -> Engine:
@@ -141,4 +142,4 @@ def _with_stored(engine: Engine, *, rereads: bool, segments: Wanted) -> Engine:
     def total(source: Source) -> int:
         return 0 if source.stored else engine.total(source)  # read at once
 
-    return dataclasses.replace(engine, open=open_source, decode=decode, total=total)
+    return structs.replace(engine, open=open_source, decode=decode, total=total)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+
+from msgspec import structs
 
 from nfslat.decode.capture import File
 from nfslat.decode.linktypes import link_name
@@ -30,7 +31,7 @@ def file_of(name: str, path: Path, tools: Callable[[], Tools], scratch: Path, *,
             about=name,
         ) from problem
     file = inspect(name, path, found, scratch)
-    file = dataclasses.replace(file, is_foreign=True, cut_short=file.cut_short or not is_whole)
+    file = structs.replace(file, is_foreign=True, cut_short=file.cut_short or not is_whole)
     if not file.packets:
         return None
     first = first_packets(path, found, scratch, _LOOKED_AT)
@@ -57,6 +58,4 @@ def as_ip(file: File, said: str, tools: Callable[[], Tools], scratch: Path) -> F
             about=file.name,
         )
     cut_short = file.cut_short or not is_whole
-    return dataclasses.replace(
-        file, path=path, first_ns=first_ns, cut_short=cut_short, is_foreign=False, is_export=True
-    )
+    return structs.replace(file, path=path, first_ns=first_ns, cut_short=cut_short, is_foreign=False, is_export=True)

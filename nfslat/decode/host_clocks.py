@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.decode.capture import Source
 from nfslat.decode.merge_tables import others_of
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Details, Others
 from nfslat.model.protocol import NULL
+from nfslat.model.record import declared
 from nfslat.model.tables import I64, Table
 
 _TOOK = frozenset("zero_window_ns stalled_ns rtt_sum_ns rtt_min_ns rtt_max_ns".split())  # no instants
@@ -25,22 +27,22 @@ def moved(decoded: Decoded, by_ns: Mapping[str, int]) -> Decoded:
     of_conn = np.array([_of((ends.addr_a, ends.addr_b), by_ns) for ends in ops.connections], dtype=np.int64)
     later = of_conn[ops.conn]
     found: dict[str, Any] = {"others": _others(details.others, by_ns)}
-    for field in dataclasses.fields(Details):
-        table = getattr(details, field.name)
-        if field.name not in found and isinstance(table, Table) and any(map(_is_instant, table.columns())):
+    for name in declared(Details):
+        table = getattr(details, name)
+        if name not in found and isinstance(table, Table) and any(map(_is_instant, table.columns())):
             conn = table.conn if hasattr(table, "conn") else ops.conn[table.op]  # type: ignore[attr-defined]
-            found[field.name] = _earlier(table, of_conn[conn])
+            found[name] = _earlier(table, of_conn[conn])
     first_ns, last_ns = decoded.first_ns, decoded.last_ns
     tcp = found["tcp"]
     if len(tcp):
         first_ns, last_ns = int(tcp.first_ns.min()), int(tcp.last_ns.max())
     elif len(ops):
         first_ns, last_ns = int((ops.t0 - later).min()), int((ops.t3 - later).max())
-    return dataclasses.replace(
+    return structs.replace(
         decoded,
         ops=dataclasses.replace(ops, **{name: getattr(ops, name) - later for name in ("t0", "t1", "t2", "t3")}),
         loose=_earlier(loose, of_conn[loose.conn]),
-        details=dataclasses.replace(details, **found),
+        details=structs.replace(details, **found),
         first_ns=first_ns,
         last_ns=last_ns,
         segments=[],
@@ -50,8 +52,8 @@ def moved(decoded: Decoded, by_ns: Mapping[str, int]) -> Decoded:
 def ran(source: Source, decoded: Decoded) -> Source:
     """Files of which nobody knows any more when each ran: while there were packets in any."""
     first_ns, last_ns = decoded.first_ns, decoded.last_ns
-    files = tuple(dataclasses.replace(one, first_ns=first_ns, last_ns=last_ns) for one in source.files)
-    return dataclasses.replace(source, files=files)
+    files = tuple(structs.replace(one, first_ns=first_ns, last_ns=last_ns) for one in source.files)
+    return structs.replace(source, files=files)
 
 
 def _of(hosts: Iterable[str], by_ns: Mapping[str, int]) -> int:

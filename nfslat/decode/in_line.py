@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
 from nfslat.decode import merge, merge_tables
 from nfslat.decode.merge_tables import LEADS, Listed, Merger, TableT, dropped, items_of, led
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Details, Loads, Met, Others, Pauses, Tcp, TcpEvents, Unread
 from nfslat.model.protocol import NULL
+from nfslat.model.record import declared
 from nfslat.model.tables import I64, Bool, Table
 
 # When it was, of what TCP did.
@@ -40,8 +42,8 @@ def in_line(parts: Sequence[Decoded]) -> Decoded:
     last, counts = parts[-1], counts_of(parts)
     found = Merger(parts, _known(parts)).tables(parts)
     details = found["details"]
-    found["details"] = dataclasses.replace(details, tcp=last.details.tcp, loads=_summed(details.loads))
-    return dataclasses.replace(last, **counts, **found)
+    found["details"] = structs.replace(details, tcp=last.details.tcp, loads=_summed(details.loads))
+    return structs.replace(last, **counts, **found)
 
 
 def _summed(loads: Loads) -> Loads:
@@ -82,7 +84,7 @@ def parted(whole: Decoded, goes: Bool, until_ns: int | None = None) -> tuple[Dec
     nothing |= {name: getattr(whole, name) for name in _SO_FAR}
     first = _tables_of(whole, goes, until_ns, of_none=True)
     rest = _tables_of(whole, ~goes, until_ns)
-    return dataclasses.replace(whole, **first), dataclasses.replace(whole, **rest, **nothing)
+    return structs.replace(whole, **first), structs.replace(whole, **rest, **nothing)
 
 
 def _tables_of(whole: Decoded, mask: Bool, until_ns: int | None, *, of_none: bool = False) -> dict[str, Any]:
@@ -90,20 +92,20 @@ def _tables_of(whole: Decoded, mask: Bool, until_ns: int | None, *, of_none: boo
     new_row = np.full(len(mask), NULL)
     new_row[kept] = np.arange(len(kept))
     details: dict[str, Any] = {} if of_none else {"sessions": (), **dict.fromkeys(dropped(), 0)}
-    for field in dataclasses.fields(Details):
-        table = getattr(whole.details, field.name)
+    for name in declared(Details):
+        table = getattr(whole.details, name)
         if isinstance(table, Table):
             when = None if until_ns is None else _TIMES.get(type(table))
             if when is None:
-                details[field.name] = _of_ops(table, mask, new_row, of_none=of_none)
+                details[name] = _of_ops(table, mask, new_row, of_none=of_none)
             else:
-                details[field.name] = table.take((vars(table)[when] < until_ns) == of_none)
+                details[name] = table.take((vars(table)[when] < until_ns) == of_none)
     callers = whole.details.callers
     details["callers"] = callers.take(kept) if len(callers) else callers
     return {
         "ops": whole.ops if len(kept) == len(mask) else whole.ops.take(kept),
         "loose": _of_ops(whole.loose, mask, new_row, of_none=of_none),
-        "details": dataclasses.replace(whole.details, **details),
+        "details": structs.replace(whole.details, **details),
     }
 
 

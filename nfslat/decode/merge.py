@@ -5,14 +5,16 @@ A field that is not known here is refused, so that none is lost.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from msgspec import structs
+
 from nfslat.decode.merge_tables import dropped, merged, others_of
-from nfslat.model.decoded import IS_KEPT, Decoded
+from nfslat.model.decoded import Decoded
 from nfslat.model.details import no_details
+from nfslat.model.record import kept_fields
 from nfslat.model.tables import Loose, Ops, State
 
 T = TypeVar("T")
@@ -53,8 +55,8 @@ def merge(parts: Sequence[Decoded], facts: Decoded | None = None) -> Decoded:
         details: dict[str, Any] = {name: sum(getattr(part.details, name) for part in every) for name in dropped()}
         details["others"] = others_of(part.details.others for part in every)
         (one,) = parts or every
-        return dataclasses.replace(one, **counts, details=dataclasses.replace(one.details, **details))
-    return dataclasses.replace(every[0], **counts, **merged(parts, every))
+        return structs.replace(one, **counts, details=structs.replace(one.details, **details))
+    return structs.replace(every[0], **counts, **merged(parts, every))
 
 
 # --- Counts -----------------------------------------------------------------------------------------------------------
@@ -101,11 +103,11 @@ def packets(parts: Sequence[Decoded]) -> dict[str, Any]:
 def without_messages(decoded: Decoded) -> Decoded:
     """Only what is known of its packets, and of streams without RPC."""
     zero: dict[str, Any] = dict.fromkeys(OF_MESSAGES, 0)
-    return dataclasses.replace(
+    return structs.replace(
         decoded,
         ops=Ops.empty(),
         loose=Loose.empty(),
-        details=dataclasses.replace(no_details(), others=decoded.details.others),
+        details=structs.replace(no_details(), others=decoded.details.others),
         repeats=dict.fromkeys(decoded.repeats, 0),
         **zero,
     )
@@ -119,7 +121,7 @@ def _sum(counts: Iterable[int | None]) -> int | None:
 @functools.cache
 def check() -> None:
     """Raise ``TypeError`` where there is a field that is not brought over."""
-    fields = {field.name for field in dataclasses.fields(Decoded) if field.metadata.get(IS_KEPT, True)}
+    fields = set(kept_fields(Decoded))
     known = {*OF_MESSAGES, *_OF_PACKETS, "repeats", "reassembly", "directions", "engine", "ops", "loose", "details"}
     if fields != known:
         raise TypeError(f"Decoded: no way to merge {sorted(fields ^ known)}")

@@ -38,7 +38,7 @@ from nfslat.model.details import (
     Unread,
 )
 from nfslat.model.protocol import NULL, NULL32
-from nfslat.model.record import Record
+from nfslat.model.record import Record, declared
 from nfslat.model.tables import I64, Loose, Ops, Table
 
 TableT = TypeVar("TableT", bound=Table)
@@ -222,7 +222,7 @@ class Merger:
             "turns": self._turns() if any(len(part.details.turns) for part in self.parts) else Turns.empty(),
         }
         found |= {name: sum(getattr(part.details, name) for part in every) for name in dropped()}
-        if unknown := {field.name for field in dataclasses.fields(Details)} - found.keys():
+        if unknown := declared(Details).keys() - found.keys():
             raise TypeError(f"Details: no way to merge {sorted(unknown)}")
         return {"ops": ops, "loose": loose, "details": Details(**found)}
 
@@ -320,7 +320,7 @@ def _made(
     """The table with its rows in an order, and all its other fields."""
     is_in_order = bool((order[1:] > order[:-1]).all())
     fields: dict[str, Any] = {name: column if is_in_order else column[order] for name, column in columns.items()}
-    if unknown := {field.name for field in dataclasses.fields(table)} ^ {*fields, *others}:
+    if unknown := declared(table).keys() ^ {*fields, *others}:
         raise TypeError(f"{table.__name__}: no way to merge {sorted(unknown)}")
     return table(**fields, **others)
 
@@ -372,13 +372,13 @@ def led(column: npt.NDArray[Any], new_row: I64) -> npt.NDArray[Any]:
 
 def dropped() -> list[str]:
     """Fields of `Details` that count rows which were not kept."""
-    return [field.name for field in dataclasses.fields(Details) if str(field.type) == "int"]
+    return [name for name, of in declared(Details).items() if of == "int"]
 
 
 @functools.cache
 def check() -> None:
     """Raise ``TypeError`` where a column may be a row number that nobody brings over."""
     for table, leads in LEADS.items():
-        rows = {field.name for field in dataclasses.fields(table) if str(field.type) in ("I32", "I16")}
+        rows = {name for name, of in declared(table).items() if of in ("I32", "I16")}
         if not rows - _NO_ROWS <= leads.keys() <= set(table.columns()):
             raise TypeError(f"{table.__name__}: are these rows? {sorted((rows - _NO_ROWS) ^ leads.keys())}")

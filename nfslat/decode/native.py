@@ -7,7 +7,6 @@ links that it does not know are what tshark finds in them.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import subprocess
 import tempfile
@@ -15,6 +14,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
+
+from msgspec import structs
 
 from nfslat.confined import refuse_ended
 from nfslat.decode.capture import File, Runs, Source, expand, refuse_empty, refuse_stored, refuse_terminal, spool
@@ -127,7 +128,7 @@ def read(
 def was_read(source: Source, found: Sequence[_native.File]) -> Source:
     """With what is known of its files now; those without packets are left out."""
     files = tuple(
-        dataclasses.replace(
+        structs.replace(
             file,
             format=file.format if file.is_foreign or file.is_export else told.format,
             snaplen=told.snaplen,
@@ -143,7 +144,7 @@ def was_read(source: Source, found: Sequence[_native.File]) -> Source:
         )
         for file, told in zip(source.files, found, strict=True)
     )
-    return dataclasses.replace(source, files=tuple(file for file in files if file.packets))
+    return structs.replace(source, files=tuple(file for file in files if file.packets))
 
 
 def _unread(name: str, path: Path, first_ns: int = NULL) -> File:
@@ -169,12 +170,12 @@ def _peek(name: str, path: Path, tools: Callable[[], Tools], scratch: Path, *, r
         ) from problem
     if first_ns is None:
         return None
-    file = dataclasses.replace(_unread(name, path, first_ns), format=form, cut_short=not is_whole)
+    file = structs.replace(_unread(name, path, first_ns), format=form, cut_short=not is_whole)
     if link is None:
         return file
     if not rereads:
         path, is_whole = _for_wireshark(name, path, scratch)
-        file = dataclasses.replace(file, path=path, cut_short=not is_whole)
+        file = structs.replace(file, path=path, cut_short=not is_whole)
     from nfslat.decode import foreign  # noqa: PLC0415  (late, as above)
 
     return foreign.as_ip(file, link_name(link), tools, scratch)

@@ -1,11 +1,10 @@
-"""Dataclasses of tables -> their columns and a JSON value of all else, and back, by their annotations alone.
+"""Records of tables -> their columns and a JSON value of all else, and back, by their annotations alone.
 
 A field that is added to one of them is kept without a word here; one whose type is new fails in the tests.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from nfslat.model.decoded import IS_KEPT
+from nfslat.model.record import kept_fields
 
 Column = npt.NDArray[Any] | list[bytes]
 Columns = dict[str, Column]  # of one length
@@ -29,7 +28,7 @@ _PLAIN = (int, str, bool, float)
 def pack(hint: Any, value: Any, name: str, tables: Tables) -> Any:
     """What JSON can hold of `value`, whose type is `hint`; columns go to `tables`. ``TypeError``: not known how."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+    if isinstance(hint, type) and hasattr(hint, "__dataclass_fields__"):
         hints = _hints(hint)
         columns: Columns = {field: getattr(value, field) for field, of in hints.items() if _is_column(of)}
         if columns:
@@ -64,7 +63,7 @@ def unpack(hint: Any, packed: Any, name: str, table: Callable[[str, dict[str, An
     Raises ``TypeError``, ``ValueError``, ``KeyError`` or ``AttributeError`` where it is something else.
     """
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+    if isinstance(hint, type) and hasattr(hint, "__dataclass_fields__"):
         hints = _hints(hint)
         dtypes = {field: np.dtype(typing.get_args(of)[1].__args__[0]) for field, of in hints.items() if _is_column(of)}
         values: dict[str, Any] = dict(table(name, dtypes)) if dtypes else {}
@@ -98,9 +97,7 @@ def unpack(hint: Any, packed: Any, name: str, table: Callable[[str, dict[str, An
 def _hints(of: type) -> dict[str, Any]:
     """Types of the fields that are kept; what else a class annotates (class variables, properties) is no field."""
     hints = typing.get_type_hints(of)
-    names = getattr(of, "_fields", None) or [
-        field.name for field in dataclasses.fields(of) if field.metadata.get(IS_KEPT, True)
-    ]
+    names = getattr(of, "_fields", None) or kept_fields(of)
     return {name: _plain(hints[name]) for name in names}
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
 from nfslat.decode import merge_tables
 from nfslat.decode.merge_tables import LEADS, TableT, led
 from nfslat.kernels.order import side_by_side
 from nfslat.model.decoded import Decoded
-from nfslat.model.details import Turns
+from nfslat.model.details import Details, Turns
 from nfslat.model.protocol import NULL
+from nfslat.model.record import declared
 from nfslat.model.tables import I32, I64, Table
 
 _SHARED_OUT = ("hidden", "malformed", "duplicate_packets")
@@ -52,8 +53,8 @@ class Parts:
         for span in self._ops.spans:
             self.new_row[self._ops.order[span]] = np.arange(span.stop - span.start)
         self._tables = {
-            field.name: table for field in dataclasses.fields(whole.details)
-            if isinstance(table := getattr(whole.details, field.name), Table) and len(table) and _lead(table)
+            name: table for name in declared(Details)
+            if isinstance(table := getattr(whole.details, name), Table) and len(table) and _lead(table)
         }  # fmt: skip
         self._groups = {name: self._grouped(self._part_of(table)) for name, table in self._tables.items()}
         self._loose = self._grouped(self._part_of(whole.loose))
@@ -104,11 +105,11 @@ class Parts:
         share = len(rows) / max(len(whole.ops), 1)
         counts: dict[str, Any] = {name: round(getattr(whole, name) * share) for name in _SHARED_OUT}
         counts["repeats"] = {state: round(count * share) for state, count in whole.repeats.items()}
-        part = dataclasses.replace(
+        part = structs.replace(
             whole,
             ops=ops,
             loose=_renumbered(loose, new, connections=connections),
-            details=dataclasses.replace(whole.details, **details),
+            details=structs.replace(whole.details, **details),
             segments=[],
             **counts,
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from collections import Counter
 from collections.abc import Callable
+
+from msgspec import structs
 
 from nfslat.decode.capture import Source
 from nfslat.decode.linktypes import link_name
@@ -130,7 +131,7 @@ def _contents(source: Source, decoded: Decoded, find_tools: Callable[[], Tools])
         return +Counter(decoded.packet_kinds)
     empty = os.path.join(tools.environment["WIRESHARK_CONFIG_DIR"], "all-protocols")
     os.makedirs(empty, exist_ok=True)
-    everything = dataclasses.replace(tools, environment=tools.environment | {"WIRESHARK_CONFIG_DIR": empty})
+    everything = structs.replace(tools, environment=tools.environment | {"WIRESHARK_CONFIG_DIR": empty})
     path = source.files[0].path
     command = [tools.tshark, "-n", "-r", os.fspath(path.absolute()), "-c", _LOOKED_AT, "-q", "-z", "io,phs"]
     try:

@@ -9,7 +9,6 @@ of this form it has.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import zlib
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
+from msgspec import structs
 
 from nfslat import __version__
 from nfslat.decode.arrow import Counted, as_numpy, coded, dictionary, options, pyarrow
@@ -58,12 +58,12 @@ def write_side(decoded: Decoded, source: Source, out: BinaryIO, *, command: str 
     Raises ``UsageError`` where pyarrow is not installed.
     """
     pa, pq = pyarrow(), pyarrow("pyarrow.parquet")
-    decoded = dataclasses.replace(decoded, engine=decoded.engine.removesuffix(_STORED))
+    decoded = structs.replace(decoded, engine=decoded.engine.removesuffix(_STORED))
     # Where a file lay is no part of it, and of what was piped in it is another name each time.
-    files = tuple(dataclasses.replace(file, path=Path(file.name)) for file in source.files)
+    files = tuple(structs.replace(file, path=Path(file.name)) for file in source.files)
     tables: Tables = {}
     rest = {
-        "source": pack(Source, dataclasses.replace(source, files=files, stored=False), "source", tables),
+        "source": pack(Source, structs.replace(source, files=files, stored=False), "source", tables),
         "decoded": pack(Decoded, decoded, "decoded", tables),
         "talks": pack(Talks, joined(sampled(decoded.segments)), "talks", tables),
     }
@@ -196,10 +196,10 @@ def read_side(
         talks = apart(unpack(Talks, rest["talks"], "talks", table)) if segments is not Wanted.NONE else []
     except _PROBLEMS as problem:
         kept.refuse(f"is damaged, or was changed ({_one_line(problem)}); make it again with --ops-parquet", problem)
-    files = tuple(dataclasses.replace(file, path=source.files[0].path) for file in was.files)
+    files = tuple(structs.replace(file, path=source.files[0].path) for file in was.files)
     return (
-        dataclasses.replace(was, name=source.name, files=files, stored=True),
-        dataclasses.replace(decoded, engine=decoded.engine + _STORED, segments=talks),
+        structs.replace(was, name=source.name, files=files, stored=True),
+        structs.replace(decoded, engine=decoded.engine + _STORED, segments=talks),
     )
 
 

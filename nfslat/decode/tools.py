@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from nfslat import confined
 from nfslat.decode.room import RESERVE_BYTES
 from nfslat.errors import ToolError
@@ -86,7 +88,7 @@ def find_tools(scratch: Path) -> Tools:
         does = confined.run([tools.capinfos, "--version"], tools.may([]), env=environment).returncode == 0
     except ToolError:
         does = False
-    return tools if does else dataclasses.replace(tools, are_confined=False)
+    return tools if does else structs.replace(tools, are_confined=False)
 
 
 def _version(tshark: str, environment: dict[str, str]) -> str:

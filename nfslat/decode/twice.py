@@ -12,13 +12,13 @@ or the clocks agree, and who sends has the first one. In one of them only no hos
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.decode.capture import Source
 from nfslat.decode.native import open_source
@@ -162,8 +162,8 @@ def _written(
 
 
 def _named(source: Source, name: str, says: str) -> Source:
-    files = tuple(dataclasses.replace(file, name=name) for file in source.files)
-    return dataclasses.replace(source, name=name, files=files, made_from=says)
+    files = tuple(structs.replace(file, name=name) for file in source.files)
+    return structs.replace(source, name=name, files=files, made_from=says)
 
 
 def _copies(rows: Prints) -> tuple[I64, I64]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.diff import judge
 from nfslat.diff.kinds import kinds, size_label
@@ -109,7 +109,7 @@ class _Parts:
         # The distance is one minimum of the whole run, which hardly varies from stretch to stretch, and on a full path
         # says when it was not full: a difference of two of them has no interval.
         return [
-            dataclasses.replace(one, change=judge.change(one.change.a, one.change.b, None))
+            structs.replace(one, change=judge.change(one.change.a, one.change.b, None))
             if one.name == "distance"
             else one
             for one in parts
@@ -135,7 +135,7 @@ def compare(a: Ops, b: Ops) -> Compared:
         ],
     )
     rows = [
-        dataclasses.replace(
+        structs.replace(
             row,
             mean=worth(row.mean),
             p50=worth(row.p50),
@@ -146,9 +146,9 @@ def compare(a: Ops, b: Ops) -> Compared:
         for row in rows
     ]
     layers, parts, causes = (
-        [dataclasses.replace(part, change=worth(part.change)) for part in parts] for parts in explained
+        [structs.replace(part, change=worth(part.change)) for part in parts] for parts in explained
     )
-    mix = dataclasses.replace(mix, same_mix=worth(mix.same_mix))
+    mix = structs.replace(mix, same_mix=worth(mix.same_mix))
     rows = [_judged(row, pair, kind, load) for kind, row in enumerate(rows)]
     return Compared(load, mix, rows, layers, parts, causes)
 
@@ -178,7 +178,7 @@ def _load(pair: Pair) -> Load:
         reach = (between.high or 0.0) - between.difference
         low, high = (rates[0] ** -1 * NS_PER_S + between.difference + sign * reach for sign in (1, -1))
         bounds = (NS_PER_S / low - rates[0], NS_PER_S / high - rates[0]) if high > 0 else None
-    per_s = dataclasses.replace(
+    per_s = structs.replace(
         between,
         a=rates[0],
         b=rates[1],
@@ -216,7 +216,7 @@ def _row(pair: Pair, kind: int, whole: _Parts) -> Row:
         return row
     p50, p99 = (pair.percentile("client", [kind], share) for share in (0.50, 0.99))
     parts = whole if isinstance(pair.runs[0], Single) else _Parts(pair, [kind], all_moved=False)
-    return dataclasses.replace(
+    return structs.replace(
         row,
         mean=pair.change("client", [kind]),
         p50=p50 and p50[0],
@@ -232,8 +232,8 @@ def _judged(row: Row, pair: Pair, kind: int, load: Load) -> Row:
     if judge.evidence(row) and isinstance(a, Single) and isinstance(b, Single):
         same, share = _same_in_flight(a, b, *(np.flatnonzero(of == kind) for of in pair.kinds.of))
         same = None if same is None else judge.widened(same, pair.doubt.client)
-        row = dataclasses.replace(row, same_in_flight=same, in_flight_share=share)
-    return dataclasses.replace(row, verdict=judge.verdict_of(row, load))
+        row = structs.replace(row, same_in_flight=same, in_flight_share=share)
+    return structs.replace(row, verdict=judge.verdict_of(row, load))
 
 
 def _same_in_flight(a: Single, b: Single, of_a: I64, of_b: I64) -> tuple[Change | None, float]:

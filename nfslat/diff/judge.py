@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
+
+from msgspec import structs
 
 from nfslat.diff.model import Change, Load, Row
 from nfslat.diff.statistics import Estimate, holm
@@ -39,7 +40,7 @@ def widened(one: Change, error_ms: float) -> Change:
         return one
     low, high = one.low - error_ms, one.high + error_ms
     steady = one.steady and not low <= 0 <= high
-    return dataclasses.replace(one, low=low, high=high, steady=steady, certain=one.certain and steady)
+    return structs.replace(one, low=low, high=high, steady=steady, certain=one.certain and steady)
 
 
 class Doubt(Record):
@@ -72,7 +73,7 @@ def all_looked_at(*families: Sequence[Change | None]) -> Worth:
     for family in families:
         tested = [(one, one.p) for one in family if one is not None and one.p is not None]
         for (one, _), p in zip(tested, holm([p for _, p in tested]), strict=True):
-            worth[id(one)] = dataclasses.replace(one, p=p, certain=p < CERTAIN and one.steady)
+            worth[id(one)] = structs.replace(one, p=p, certain=p < CERTAIN and one.steady)
 
     def seen(one: T, /) -> T:
         return worth.get(id(one), one)

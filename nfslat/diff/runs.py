@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
 from nfslat.answer.figures import Summary
 from nfslat.answer.model import Report
@@ -144,7 +144,7 @@ class Summaries(Rows, eq=False, kw_only=True):
     def take(self, rows: I64, *, all_moved: bool) -> Summaries:
         """Some operations; `all_moved`: each with what was moved on an average."""
         moved = {name: np.full(len(rows), ns) for name, ns in self.all_moved.items()} if all_moved else {}
-        return dataclasses.replace(
+        return structs.replace(
             self,
             parts={name: ns[rows] for name, ns in self.parts.items()},
             queue_ns=None if self.queue_ns is None else self.queue_ns[rows],

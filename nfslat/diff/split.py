@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from msgspec import structs
 
 from nfslat import api, pipeline
 from nfslat.answer.words import ms
@@ -46,9 +46,9 @@ def split(
     runs = []
     for key, option, label in (("end", "--end", "before"), ("start", "--start", "from")):
         text = {**filters.text, option: at.text}
-        part = dataclasses.replace(filters, text=text, **{key: at})  # type: ignore[arg-type]
+        part = structs.replace(filters, text=text, **{key: at})
         one = of_correlation(compare(part), part, f"{name}, {label} {at.text}", borders=borders)
-        runs.append(dataclasses.replace(one, shifts=[s for s in shifts if (s.off_ns < 0) == (key == "end")]))
+        runs.append(structs.replace(one, shifts=[s for s in shifts if (s.off_ns < 0) == (key == "end")]))
     return runs[0], runs[1]
 
 

@@ -3,12 +3,12 @@ time; what is counted of each operation stands beside what the captures have of 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.evidence import bcc, client_tools, nfsd_status, sunrpc_join
 from nfslat.evidence.calls import of_calls
@@ -58,12 +58,12 @@ def _waits(paths: Mapping[int, str], known: Known, name: str, places: Sequence[W
     if not places:
         return known, [], []
     calls = of_waits(name, places, paths, c)
-    return dataclasses.replace(known, calls=(*known.calls, *calls.means)), calls.notes, []
+    return structs.replace(known, calls=(*known.calls, *calls.means)), calls.notes, []
 
 
 def _calls(known: Known, name: str, record: Sequence[Call], c: Analysis) -> Said:
     calls = of_calls(name, record, c)
-    known = dataclasses.replace(known, calls=(*known.calls, *calls.means))
+    known = structs.replace(known, calls=(*known.calls, *calls.means))
     known = known.having("app_ms", dict(calls.app_ms), f"strace {name}") if calls.app_ms else known
     return (known, calls.notes, []) if calls.means else (known, [], calls.notes)
 
@@ -101,7 +101,7 @@ def _traced(known: Known, name: str, trace: SunrpcTrace, c: Analysis) -> Said:
             )
     if known.traced is not None:  # a trace of the other host
         found = Traced(*(np.where(new == NULL, old, new) for new, old in zip(found, known.traced, strict=True)))
-    known = dataclasses.replace(known, traced=found)
+    known = structs.replace(known, traced=found)
     for field, column in zip(("slot_wait_ms", "app_ms", "thread_ms"), found, strict=True):
         by_op = {}
         for op in data_ops(c):

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import field
 
 from nfslat.evidence.known import CallMeans, Pieces
 from nfslat.evidence.strace import SYNCS, Call
 from nfslat.model.protocol import NULL, NULL32
+from nfslat.model.record import Record
 from nfslat.model.tables import F64, I64, Bool, Ops
 from nfslat.model.units import to_ms
 from nfslat.names.paths import paths_of_side
@@ -32,8 +33,7 @@ _ALIKE = 0.5  # of the calls that tell, so many have to agree with a name
 _KINDS = {"READ": "READ", "READ_PLUS": "READ", "WRITE": "WRITE", "COMMIT": "COMMIT"}
 
 
-@dataclass(frozen=True)
-class OfCalls:
+class OfCalls(Record):
     """What a log says of the operations of the captures."""
 
     means: tuple[CallMeans, ...]
@@ -175,8 +175,7 @@ def _parts(call: Call, rows: Sequence[int], c: Analysis, server_ns: F64) -> tupl
     return before, on_wire - server, server, call.end_ns - call.begin_ns - before - on_wire
 
 
-@dataclass(frozen=True)
-class Joined:
+class Joined(Record):
     """What each call waited for."""
 
     ops: tuple[tuple[int, ...], ...]  # rows of the client's ops, one tuple a call; empty: none

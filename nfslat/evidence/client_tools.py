@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
+
+from msgspec import field
 
 from nfslat.errors import InputError
 from nfslat.evidence.counters import mount_of
@@ -25,6 +27,7 @@ from nfslat.evidence.interval import without_resent
 from nfslat.evidence.kinds import MOUNTSTATS
 from nfslat.evidence.printed import address_of
 from nfslat.evidence.records import Evidence, Latency, Mount, OpStats
+from nfslat.model.record import Record
 
 _MOUNT = re.compile(MOUNTSTATS)
 _OPTIONS = re.compile(r"\s{1,8}NFS mount options: (\S{1,4000})")
@@ -192,8 +195,7 @@ _NO_OPERATION = ("null", "compound")  # procedures that hold others, or nothing
 _AROUND = ("putfh", "putrootfh", "getfh", "savefh", "restorefh", "sequence", "getattr")
 
 
-@dataclass(frozen=True)
-class Host:
+class Host(Record):
     """The tables of one role of a host."""
 
     calls: int | None = None  # RPCs; None: not told

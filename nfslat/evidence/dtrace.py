@@ -19,11 +19,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from nfslat.errors import InputError
 from nfslat.evidence.kinds import HEADING_UNIT, UNIT_WORDS
 from nfslat.evidence.records import Evidence, Latency, together
+from nfslat.model.record import Record
 
 _MS = {"n": 1e-6, "u": 1e-3, "µ": 1e-3, "μ": 1e-3, "m": 1.0, "s": 1e3}
 _HEADING_UNIT = re.compile(HEADING_UNIT)
@@ -41,8 +41,7 @@ _DISTRIBUTION = "- Distribution -"
 _LONGEST, _MOST = 1024, 4096
 
 
-@dataclass(frozen=True)
-class _Figure:
+class _Figure(Record):
     """An average or a histogram that a script printed."""
 
     key: str  # as printed

@@ -10,12 +10,12 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from nfslat.errors import InputError
 from nfslat.evidence.kinds import FIO_LAT
 from nfslat.evidence.records import Evidence, Latency, together
+from nfslat.model.record import Record
 
 _MS = {"nsec": 1e-6, "usec": 1e-3, "msec": 1.0, "sec": 1e3}
 _KIND = re.compile(r"\s{1,8}(read|write|trim)\s{0,4}: (?:IOPS=|io=)")
@@ -27,8 +27,7 @@ _MOST_BYTES = 256 << 20
 _THOUSANDS = {"": 1.0, "k": 1e3, "M": 1e6}
 
 
-@dataclass(frozen=True)
-class _Requests:
+class _Requests(Record):
     """Reads or writes of one job, or of a group of jobs."""
 
     op: str  # "READ" or "WRITE"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
 
 from nfslat.evidence.host_statistics import HostStatistics, Sample
 from nfslat.evidence.records import Disk, HostLoad, Latency
 from nfslat.evidence.when import seconds_of
+from nfslat.model.record import Record
 
 _COVERED = 0.5  # of the captures' time
 _FEW = 10  # requests that no mean stands on
@@ -32,8 +32,7 @@ class Asked(NamedTuple):
     kib: float
 
 
-@dataclass(frozen=True)
-class Meanwhile:
+class Meanwhile(Record):
     """What a host's tools say of the time of the captures."""
 
     load: HostLoad | None

@@ -11,7 +11,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -19,6 +19,7 @@ from nfslat.errors import InputError
 from nfslat.evidence.kinds import HOST_HEAD, HOST_TOOLS, OSWATCHER, SYSSTAT_JSON
 from nfslat.evidence.records import Evidence
 from nfslat.evidence.when import zone_of
+from nfslat.model.record import Record
 
 _MOST, _LONGEST = 500_000, 2048
 _HEAD, _OSW, _JSON = (re.compile(mark) for mark in (HOST_HEAD, OSWATCHER, SYSSTAT_JSON))
@@ -36,8 +37,7 @@ _JSON_PART = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Record):
     """A row of one of these tools: means over the `step_s` before `at`."""
 
     tool: str
@@ -48,8 +48,7 @@ class Sample:
     step_s: float | None = None
 
 
-@dataclass(frozen=True)
-class HostStatistics:
+class HostStatistics(Record):
     """All that a file has."""
 
     host: str

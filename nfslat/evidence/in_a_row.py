@@ -6,10 +6,10 @@ that waited for a slot would be sent when some other's answer comes, which takes
 
 from __future__ import annotations
 
-import dataclasses
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.evidence.known import CallMeans, Known, Pieces, data_ops
 from nfslat.model.protocol import NULL, NULL32
@@ -43,7 +43,7 @@ def with_sums(known: Known, c: Analysis, *, has_one_slot: bool) -> Known:
         op = name or (next(iter(names)) if len(names) == 1 else "")
         if op not in names or (rows := _rows_of(c, op)) is None:
             continue
-        known = dataclasses.replace(known, is_in_turn=True)
+        known = structs.replace(known, is_in_turn=True)
         if (row := _sum(c, op, rows, given_ms)) is not None and row.pieces is not None:
             app_ms[name] = given_ms / row.pieces.ops
             sums.append((row, row.pieces.ops))
@@ -51,7 +51,7 @@ def with_sums(known: Known, c: Analysis, *, has_one_slot: bool) -> Known:
         return known
     row, ops = sums[0]
     sources = {**known.sources, "app_ms": f"--app-ms / {ops:.1f}"}
-    return dataclasses.replace(known, app_ms=app_ms, request_ms=known.app_ms, row=row, sources=sources)
+    return structs.replace(known, app_ms=app_ms, request_ms=known.app_ms, row=row, sources=sources)
 
 
 def _rows_of(c: Analysis, op: str) -> _Rows | None:

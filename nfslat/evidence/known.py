@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from msgspec import field, structs
 
 from nfslat.errors import UsageError
 from nfslat.model.blocks import each_block
 from nfslat.model.durations import parse_duration
 from nfslat.model.protocol import DATA_OPS, NULL32
+from nfslat.model.record import Record
 from nfslat.model.tables import I64
 from nfslat.model.thresholds import parse_ops
 from nfslat.model.units import to_ms
@@ -51,8 +51,7 @@ class Pieces(NamedTuple):
         return self.ops >= LEAST_IN_A_ROW and self.at_once <= MOST_IN_A_ROW
 
 
-@dataclass(frozen=True)
-class CallMeans:
+class CallMeans(Record):
     """What the application's calls of one kind waited for, means over those that were joined with ops; ms."""
 
     call: str  # "pread", "pwrite", "fsync", "fdatasync"
@@ -68,8 +67,7 @@ class CallMeans:
     pieces: Pieces | None = None  # None: each call has one op, or too few calls are joined
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(Record):
     """Mean latencies in ms by operation, or under "" for the data ops together; limits; and what the hosts say."""
 
     app_ms: dict[str, float] = field(default_factory=dict)
@@ -105,14 +103,14 @@ class Known:
         if getattr(self, name):
             return self
         changed: dict[str, Any] = {name: values, "sources": {**self.sources, name: source}}
-        return dataclasses.replace(self, **changed)
+        return structs.replace(self, **changed)
 
     def with_limit(self, name: str, value: int | None, source: str) -> Known:
         """The same for `threads` and `slots`."""
         if value is None or getattr(self, name) is not None:
             return self
         changed: dict[str, Any] = {name: value, "sources": {**self.sources, name: source}}
-        return dataclasses.replace(self, **changed)
+        return structs.replace(self, **changed)
 
     def population(self, c: Analysis) -> I64:
         """Rows of the matched ops that the application's figures speak of.

@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from nfslat.errors import InputError
 from nfslat.evidence.kinds import NFSDCTL
 from nfslat.evidence.records import Evidence
 from nfslat.model.protocol import NFS, main_op, op_name
+from nfslat.model.record import Record
 from nfslat.results import Analysis
 from nfslat.select import op_labels
 
@@ -34,8 +34,7 @@ _V4 = {op_name(NFS, 4, number): number for number in range(3, 76)}
 _FEW = 4
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(Record):
     """A call that a thread works on."""
 
     xid: int  # as it was printed
@@ -44,8 +43,7 @@ class Held:
     port: int | None
 
 
-@dataclass(frozen=True)
-class Dump:
+class Dump(Record):
     """All of them at one instant."""
 
     at_s: float | None  # since 1970; None: not told

@@ -23,13 +23,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nfslat.errors import InputError
 from nfslat.evidence.printed import instant, number
 from nfslat.evidence.records import DatabaseReport, DatabaseTime, Evidence, FileEvent, Latency, file_event
 from nfslat.evidence.tables import Row, rows_of
 from nfslat.evidence.when import Span
+from nfslat.model.record import Record
 
 _MS = {"ns": 1e-6, "us": 1e-3, "u": 1e-3, "ms": 1.0, "s": 1e3, "m": 60e3, "min": 60e3}
 _BUCKET = re.compile(r"(<=?|>=?)(\d{1,10})(us|u|ms|s|m)?$")
@@ -70,8 +71,7 @@ _ASH_TIMES = re.compile(rf"\s{{0,60}}Analysis (Begin|End) Time:\s{{1,60}}{_INSTA
 _ASH_SECTION = re.compile(r"(?:Top|Activity|Back to) ?(User Events)?")
 
 
-@dataclass(frozen=True)
-class _Event:
+class _Event(Record):
     """Waits of one event. What the text does not tell is None or empty."""
 
     waits: int | None = None

@@ -14,13 +14,13 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from nfslat.errors import InputError
 from nfslat.evidence.records import FILE_EVENTS, Evidence, Latency, file_event
 from nfslat.model.blocks import rank
+from nfslat.model.record import Record
 
 # What follows ela has to be there: a number that the end of the file has cut is another number.
 _WAIT = re.compile(r"WAIT #\d{1,20}: ?nam='([^']{1,64})' ela= ?(-?\d{1,15})\s(?=\s*\S)")
@@ -44,8 +44,7 @@ _MOST_FILES = 100_000
 _FILE = re.compile(r'[\s"|,;]{0,40}(\d{1,6})[\s"|,;]{1,40}([/+][^"|,;\t\r\n]{1,1000}?)["\s|,;]{0,400}$', re.ASCII)
 
 
-@dataclass(frozen=True)
-class Wait:
+class Wait(Record):
     """A wait for bytes of a file; us by the clock of ``tim``."""
 
     event: str

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import structs
 
 from nfslat.decode.capture import Bundle
 from nfslat.errors import InputError, UsageError
 from nfslat.evidence.known import LEAST_IN_A_ROW, Known, data_bytes, data_ops, data_rows, rate_per_s
 from nfslat.inflight.little import little_ms
 from nfslat.model.protocol import DATA_OPS
+from nfslat.model.record import Record
 from nfslat.model.tables import hosts
 from nfslat.model.units import to_ms
 from nfslat.results import Analysis, Correlation
@@ -37,8 +38,7 @@ NOT_USED = "not used: "  # what begins so is in every report
 _APART = 2.0  # times; so far apart are not the same requests
 
 
-@dataclass(frozen=True)
-class Outside:
+class Outside(Record):
     """What was read before the captures were; `known` puts it beside them."""
 
     given: Known
@@ -130,7 +130,7 @@ def gather(given: Known, sessions: int | None, files: Files) -> Outside:
     for side, paths in (("server", files.server_snapshots), ("client", files.client_snapshots)):
         recorded = [path for path in paths if read.is_recording(path)]
         taken[side] = [path for path in paths if path not in recorded]
-        dated += [dataclasses.replace(read.read(path), side=side) for path in recorded]
+        dated += [structs.replace(read.read(path), side=side) for path in recorded]
     server, of_server = _host("--server-snapshot", taken["server"])
     client, of_client = _host("--client-snapshot", taken["client"])
     return _with_hosts(
@@ -148,7 +148,7 @@ def with_bundled(outside: Outside, c: Correlation) -> Outside:
     given, notes = outside.given, list(outside.notes)
     server = (None, None) if given.server_host is not None else _bundled(c.server.source.bundle, notes)
     client = (None, None) if given.client_host is not None else _bundled(c.client.source.bundle, notes)
-    return _with_hosts(dataclasses.replace(outside, notes=tuple(notes)), server, client)
+    return _with_hosts(structs.replace(outside, notes=tuple(notes)), server, client)
 
 
 def _with_hosts(outside: Outside, server_host: _Host, client_host: _Host) -> Outside:
@@ -158,7 +158,7 @@ def _with_hosts(outside: Outside, server_host: _Host, client_host: _Host) -> Out
     intervals = (*outside.intervals, *((side, each) for side, each in told if each is not None))
     (server, of_server), (client, of_client) = server_host, client_host
     if server is not None:
-        known = dataclasses.replace(known, server_host=server)
+        known = structs.replace(known, server_host=server)
         known = known.with_limit("threads", server.threads, server.name)
         if server.threads is None and not server.pools:
             unused.append(f"{server.name}: nothing of an NFS server in it that is of use here")
@@ -166,9 +166,9 @@ def _with_hosts(outside: Outside, server_host: _Host, client_host: _Host) -> Out
         notes += of_server.notes
         from nfslat.evidence.interval import woken_share  # noqa: PLC0415
 
-        known = dataclasses.replace(known, woken_share=woken_share(of_server.pools))
+        known = structs.replace(known, woken_share=woken_share(of_server.pools))
     if client is not None:
-        known = dataclasses.replace(known, client_host=client)
+        known = structs.replace(known, client_host=client)
         if not client.mounts and not client.settings:
             unused.append(f"{client.name}: nothing of an NFS client in it that is of use here")
     if of_client is not None:
@@ -176,8 +176,8 @@ def _with_hosts(outside: Outside, server_host: _Host, client_host: _Host) -> Out
         sources += _by_mount(of_client.latencies)
     again = [each.resent_share for each in dict(intervals).values() if each.resent_share is not None]
     if len(again) == len(told):  # of one host: in one direction alone
-        known = dataclasses.replace(known, resent_share=max(again))
-    return dataclasses.replace(
+        known = structs.replace(known, resent_share=max(again))
+    return structs.replace(
         outside, given=known, sources=tuple(sources), intervals=intervals, unused=tuple(unused), notes=tuple(notes)
     )
 
@@ -269,7 +269,7 @@ def _of_ops(source: Sequence[Latency], known: Known, c: Analysis, unused: list[s
         ops = joined.pieces.ops
         count = None if latency.count is None else round(latency.count * ops)
         wire_ms = (joined.network_ms + joined.server_ms) / ops
-        kept.append(dataclasses.replace(latency, mean_ms=joined.total_ms / ops, wire_ms=wire_ms, count=count, ops=ops))
+        kept.append(structs.replace(latency, mean_ms=joined.total_ms / ops, wire_ms=wire_ms, count=count, ops=ops))
     return kept
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from msgspec import field
+
 from nfslat.evidence.when import Span
+from nfslat.model.record import Record
 
 _THREADS = ("nfsd.threads", "nfs.servers", "vfs.nfsd.maxthreads")  # Linux, Solaris, FreeBSD
 
 
-@dataclass(frozen=True)
-class Latency:
+class Latency(Record):
     """The mean latency of one layer, as somebody else measured it.
 
     `layer` is "application" (request to answer, as the application waits), "client" (an RPC in the client's kernel,
@@ -43,8 +44,7 @@ def together(figures: Sequence[tuple[float, int | None]]) -> tuple[float, int | 
     return sum(mean * weight for (mean, _), weight in zip(figures, weights, strict=True)) / sum(weights), total
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(Record):
     """What one file of an application or a tracer says."""
 
     latencies: tuple[Latency, ...] = ()
@@ -57,8 +57,7 @@ class Evidence:
     side: str = ""  # "server" or "client", where the user says whose it is
 
 
-@dataclass(frozen=True)
-class DatabaseTime:
+class DatabaseTime(Record):
     """Of one instance, between two snapshots of AWR."""
 
     db_s: float
@@ -81,8 +80,7 @@ class DatabaseTime:
         return seconds / self.db_s
 
 
-@dataclass(frozen=True)
-class DatabaseReport:
+class DatabaseReport(Record):
     """An AWR, Statspack or ASH report, or a histogram of waits."""
 
     source: str  # "AWR report", "wait histogram", "ASH report"
@@ -91,8 +89,7 @@ class DatabaseReport:
     on_cpu_percent: float | None = None  # of the samples of ASH, those in no wait
 
 
-@dataclass(frozen=True)
-class Database:
+class Database(Record):
     """The time of a database that works on the client, and what its sessions were sampled in."""
 
     time: DatabaseTime
@@ -101,8 +98,7 @@ class Database:
     on_cpu_share: float | None = None  # of the samples of ASH, those in no wait; None: there is no ASH of this time
 
 
-@dataclass(frozen=True)
-class Disk:
+class Disk(Record):
     """Requests of a device, and their mean time."""
 
     name: str
@@ -115,8 +111,7 @@ class Disk:
     both_ms: float | None  # where they are not told apart
 
 
-@dataclass(frozen=True)
-class HostLoad:
+class HostLoad(Record):
     """How busy a host was while the captures ran. Shares are 0 to 1; None: not told."""
 
     source: str
@@ -132,16 +127,14 @@ class HostLoad:
     memory_pressure: float | None = None  # or for memory
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(Record):
     """The value of a knob, and who says so."""
 
     value: str
     source: str  # a file and line, a command: "/proc/sys/sunrpc/tcp_slot_table_entries", "/etc/nfs.conf:12"
 
 
-@dataclass(frozen=True)
-class OpStats:
+class OpStats(Record):
     """One operation of a mount; sums since the mount (RFC names as nfsstat prints them; nfs-utils, mountstats 1.1)."""
 
     ops: int
@@ -154,8 +147,7 @@ class OpStats:
     execute_ms: int
 
 
-@dataclass(frozen=True)
-class Xprt:
+class Xprt(Record):
     """One connection of a mount (``xprt:`` line); `*_u` are sums of queue lengths, one sample a transmission."""
 
     transport: str  # "tcp", "udp", "rdma", "local"
@@ -172,8 +164,7 @@ class Xprt:
     idle_s: int | None = None
 
 
-@dataclass(frozen=True)
-class Mount:
+class Mount(Record):
     """One NFS mount of a client."""
 
     device: str  # "10.0.0.1:/export"
@@ -196,16 +187,14 @@ class Mount:
         return self.options.get("addr") or self.server_name
 
 
-@dataclass(frozen=True)
-class NfsdStats:
+class NfsdStats(Record):
     """/proc/net/rpc/nfsd. The histogram of its ``th`` line has been zero since 2009 and is not read."""
 
     threads: int
     counters: Mapping[str, int] = field(default_factory=dict)  # since the start: "proc3.6", "net.3"
 
 
-@dataclass(frozen=True)
-class Pool:
+class Pool(Record):
     """One line of /proc/fs/nfsd/pool_stats; counts since the start."""
 
     pool: int
@@ -215,8 +204,7 @@ class Pool:
     threads_timedout: int
 
 
-@dataclass(frozen=True)
-class Socket:
+class Socket(Record):
     """A connection, from the host that printed it."""
 
     local: tuple[str, int]
@@ -229,8 +217,7 @@ class Socket:
         return told[place] if place < len(told) else None
 
 
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(Record):
     """One host at one moment. What was not in the text is empty or None; `warnings` says what could not be read."""
 
     name: str  # of the file
@@ -276,8 +263,7 @@ class Snapshot:
         return self.nfsd.threads or None if self.nfsd is not None else None
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(Record):
     """What one host did between two snapshots."""
 
     seconds: float | None  # None: not told

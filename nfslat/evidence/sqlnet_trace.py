@@ -21,9 +21,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from nfslat.errors import InputError
+from nfslat.model.record import Record
 
 _LINE = re.compile(r"(?:^|[\])>\s])(ns[a-z0-9_]{2,24}|nt[a-z0-9_]{2,24}|ni[a-z0-9_]{2,24}): ?(.*)", re.IGNORECASE)
 _BEGIN = 160  # characters in which thread, time and function stand
@@ -39,8 +39,7 @@ _NEGOTIATED = "nsconneg"
 _SENDS, _RECEIVES = ("nspsend", "nsbasic_bsd"), ("nsprecv", "nsbasic_brc")
 
 
-@dataclass(frozen=True)
-class SqlnetTrace:
+class SqlnetTrace(Record):
     """A SQL*Net trace."""
 
     sdu_bytes: int | None  # in effect: the last that nsconneg states, else the smallest stated; None: none is

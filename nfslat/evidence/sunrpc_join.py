@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from nfslat.evidence.sunrpc_trace import CLIENT, SERVER, SunrpcTrace
+from nfslat.model.record import Record
 from nfslat.model.tables import I64, U32, Bool
 
 # An RPC that is sent again is answered minutes after its first sending (timeo is 60 s); an XID comes back later.
@@ -14,8 +13,7 @@ _FAR_NS = 120 * 10**9
 _NEVER_NS = np.int64(1) << 62
 
 
-@dataclass(frozen=True, eq=False)
-class Joined:
+class Joined(Record):
     """For each op of a capture, in its order: the row of the trace, and that row's times; -1 where there is none.
 
     Ops without a row are `ambiguous` (their XID occurs more than once and time does not tell which is which) or

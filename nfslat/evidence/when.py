@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+
+from nfslat.model.record import Record
 
 _QUARTER_S = 900
 _ZONES = range(-12 * 4, 14 * 4 + 1)  # quarters of an hour that a wall clock may be ahead of UTC
@@ -19,8 +20,7 @@ class Fit(Enum):
     NOT = "it was not"
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(Record):
     """From when to when, by a clock without a zone."""
 
     begin: datetime

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from nfslat.answer import model
 from nfslat.answer.pictures import SlowOp
 from nfslat.model.details import Details
 from nfslat.model.protocol import NULL32
+from nfslat.model.record import Record
 from nfslat.model.tables import U32, Connection
 from nfslat.names.paths import Paths
 from nfslat.names.text import no_formula, read_all
@@ -56,7 +57,7 @@ def by_role(found: Correlation | Side) -> Correlation | Side:
 
 def pair_by_role(found: Pair) -> Pair:
     """As `by_role`."""
-    return dataclasses.replace(
+    return structs.replace(
         found, client=_side_by_role(found.client, "client"), server=_side_by_role(found.server, "server")
     )
 
@@ -64,10 +65,10 @@ def pair_by_role(found: Pair) -> Pair:
 def _side_by_role(side: Side, role: str) -> Side:
     several = len(side.source.files) > 1
     files = tuple(
-        dataclasses.replace(file, name=f"{role}-{number}" if several else role)
+        structs.replace(file, name=f"{role}-{number}" if several else role)
         for number, file in enumerate(side.source.files, 1)
     )
-    return dataclasses.replace(side, source=dataclasses.replace(side.source, name=role, files=files))
+    return structs.replace(side, source=structs.replace(side.source, name=role, files=files))
 
 
 class Pseudonyms(Struct, eq=False):
@@ -148,7 +149,7 @@ class Pseudonyms(Struct, eq=False):
 
     def paths(self, paths: Paths) -> Paths:
         """The same with other names."""
-        return dataclasses.replace(paths, texts=tuple(map(self.path, paths.texts)))
+        return structs.replace(paths, texts=tuple(map(self.path, paths.texts)))
 
     def side(self, side: Side) -> Side:
         """The tables of one capture (`by_role`)."""
@@ -156,11 +157,11 @@ class Pseudonyms(Struct, eq=False):
         connections = tuple(map(self._connection, d.ops.connections))
         ops = dataclasses.replace(d.ops, connections=connections, fh=self.handle(d.ops.fh))
         loose = dataclasses.replace(d.loose, connections=connections)
-        files = tuple(dataclasses.replace(file, path=Path(file.name)) for file in side.source.files)
-        return dataclasses.replace(
+        files = tuple(structs.replace(file, path=Path(file.name)) for file in side.source.files)
+        return structs.replace(
             side,
-            source=dataclasses.replace(side.source, files=files),
-            decoded=dataclasses.replace(d, ops=ops, loose=loose, details=self._details(d.details)),
+            source=structs.replace(side.source, files=files),
+            decoded=structs.replace(d, ops=ops, loose=loose, details=self._details(d.details)),
         )
 
     def tables(self, found: Analysis) -> Analysis:
@@ -186,22 +187,22 @@ class Pseudonyms(Struct, eq=False):
                 )
                 for one in charges.plateaus
             )
-            charges = dataclasses.replace(charges, parts=parts, plateaus=plateaus)
-        return dataclasses.replace(found, client=client, server=server, inflight=flying, charges=charges)
+            charges = structs.replace(charges, parts=parts, plateaus=plateaus)
+        return structs.replace(found, client=client, server=server, inflight=flying, charges=charges)
 
     # --- Texts --------------------------------------------------------------------------------------------------------
 
     def report(self, report: model.Report) -> model.Report:
         """With pseudonyms in every text; the captures are called by their roles already (`by_role`)."""
-        pivots = [dataclasses.replace(one, rows=[]) if one.by == "file" else one for one in report.pivots]
-        made = self.texts(dataclasses.replace(report, pivots=pivots))
+        pivots = [structs.replace(one, rows=[]) if one.by == "file" else one for one in report.pivots]
+        made = self.texts(structs.replace(report, pivots=pivots))
         by_file = [
-            dataclasses.replace(one, rows=[dataclasses.replace(row, key=self._file(row.key)) for row in one.rows])
+            structs.replace(one, rows=[structs.replace(row, key=self._file(row.key)) for row in one.rows])
             if one.by == "file"
             else shown
             for one, shown in zip(report.pivots, made.pivots, strict=True)
         ]
-        return dataclasses.replace(made, pivots=by_file, notes=[*made.notes, NOTE])
+        return structs.replace(made, pivots=by_file, notes=[*made.notes, NOTE])
 
     def texts(self, part: T) -> T:
         """A part of the report with pseudonyms in every text, and in what is a path."""
@@ -220,15 +221,15 @@ class Pseudonyms(Struct, eq=False):
         """`value` with another text for each, in dataclasses, lists and dictionaries."""
         if isinstance(value, str):
             return replaced(value)
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        if isinstance(value, Record):
             changed = {
-                one.name: self._with_texts(getattr(value, one.name), replaced)
-                for one in dataclasses.fields(value)
-                if one.name not in _FIXED
+                name: self._with_texts(getattr(value, name), replaced)
+                for name in value.__struct_fields__
+                if name not in _FIXED
             }
             if isinstance(value, SlowOp):
                 changed["path"] = None if value.path is None else self.path(value.path)
-            return dataclasses.replace(value, **changed)
+            return structs.replace(value, **changed)
         if isinstance(value, dict):
             return {replaced(key): self._with_texts(item, replaced) for key, item in value.items()}
         if isinstance(value, list | tuple):
@@ -283,13 +284,13 @@ class Pseudonyms(Struct, eq=False):
         self.numbers[np.argsort(first)] = np.arange(1, len(first) + 1, dtype=np.uint32)
 
     def _connection(self, ends: Connection) -> Connection:
-        return dataclasses.replace(ends, addr_a=self.address(ends.addr_a), addr_b=self.address(ends.addr_b))
+        return structs.replace(ends, addr_a=self.address(ends.addr_a), addr_b=self.address(ends.addr_b))
 
     def _details(self, details: Details) -> Details:
         """With other names and sessions; what is said of files is left out, as handles are in it: there are `paths`."""
         names = tuple(self.path(text).encode() for text in read_all(details.names.names, self.encoding))
         none = details.files.take(slice(0, 0))
-        return dataclasses.replace(
+        return structs.replace(
             details,
             names=dataclasses.replace(details.names, names=names),
             files=dataclasses.replace(none, names=(), handles=()),
@@ -301,7 +302,7 @@ class Pseudonyms(Struct, eq=False):
                 ),
             ),
             slots=dataclasses.replace(details.slots, sessions=tuple(map(self.session, details.slots.sessions))),
-            sessions=tuple(dataclasses.replace(one, session=self.session(one.session)) for one in details.sessions),
+            sessions=tuple(structs.replace(one, session=self.session(one.session)) for one in details.sessions),
         )
 
 

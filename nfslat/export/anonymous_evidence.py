@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from collections.abc import Iterable, Sequence
+
+from msgspec import structs
 
 from nfslat.evidence.known import Known
 from nfslat.evidence.records import Snapshot
@@ -45,11 +46,11 @@ def outside(
     sources = {name: replaced(text) for name, text in known.sources.items()}
     base = known.database
     if base is not None:
-        time = dataclasses.replace(base.time, host="")
-        base = dataclasses.replace(base, source=replaced(base.source), time=time)
-    loads = {side: dataclasses.replace(load, source=replaced(load.source)) for side, load in known.loads.items()}
-    calls = tuple(dataclasses.replace(one, source=replaced(one.source)) for one in known.calls)
-    changed = dataclasses.replace(known, sources=sources, database=base, loads=loads, calls=calls)
+        time = structs.replace(base.time, host="")
+        base = structs.replace(base, source=replaced(base.source), time=time)
+    loads = {side: structs.replace(load, source=replaced(load.source)) for side, load in known.loads.items()}
+    calls = tuple(structs.replace(one, source=replaced(one.source)) for one in known.calls)
+    changed = structs.replace(known, sources=sources, database=base, loads=loads, calls=calls)
     return changed, tuple(map(replaced, notes))
 
 

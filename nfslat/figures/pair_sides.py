@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.clock.clock import Clock
 from nfslat.decode.parts import Part, Parts
@@ -119,7 +119,7 @@ class SplitServers:
 
 
 def _side(side: Side, part: Part) -> Side:
-    return dataclasses.replace(side, decoded=part.decoded, reasons=side.reasons[part.rows])
+    return structs.replace(side, decoded=part.decoded, reasons=side.reasons[part.rows])
 
 
 def _of_connections(ops: Ops, of_class: I64) -> I64:

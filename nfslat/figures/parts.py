@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.analyse import analyse, within
 from nfslat.answer import model
@@ -53,7 +53,7 @@ def _inside(c: Analysis, span: Span) -> Analysis:
 def _phase(c: Analysis, part: Analysis, span: Span, load: ServerLoad, known: Known) -> Stretch[model.Phase] | None:
     """What is said of `part`, a phase of `c`; `load` is what its server's threads had to do."""
     if load is not part.inflight.load:
-        part = dataclasses.replace(part, inflight=part.inflight._replace(load=load))
+        part = structs.replace(part, inflight=part.inflight._replace(load=load))
     inflight = inflight_of(part, brief=True)
     judged = judge(part, known.of_hosts, matched_ops(part, brief=True), inflight, None)
     if judged is None:

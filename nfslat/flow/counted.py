@@ -6,10 +6,10 @@ capture is of all its packets and ops, exactly.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.compare import side_of
 from nfslat.decode.blocks import Blocks
@@ -78,7 +78,7 @@ class Counted(Gapped):
         """What was counted; None: nothing was read."""
         if self._tally is None or self._selected is None:
             return self._tally
-        return dataclasses.replace(self._tally, selected=self._selected)
+        return structs.replace(self._tally, selected=self._selected)
 
     def drain(self, filters: Filters, later_ns: int) -> int:
         """Read what is left; the ops in it that an NFS client called, and that `filters` leave by the client's clock,
@@ -147,7 +147,7 @@ class Counted(Gapped):
 
     def select(self, ops: Ops, of: Decoded, filters: Filters, later_ns: int) -> None:
         """Count ops that `filters` leave by the client's clock, which is so much later."""
-        decoded = of if ops is of.ops else dataclasses.replace(of, ops=ops, details=no_details())
+        decoded = of if ops is of.ops else structs.replace(of, ops=ops, details=no_details())
         self.count(Side(self.source, decoded, select(ops, filters, ops.t0 + later_ns, 0)))
 
     def count(self, side: Side) -> None:
@@ -163,9 +163,9 @@ class Counted(Gapped):
         """What is known when all was read."""
         self._gaps.end()
         if self._tally is not None:
-            shown = dataclasses.replace(self._tally.shown, missing=np.maximum(self._gaps.found, 0))
-            facts = dataclasses.replace(self._tally.facts, **self._windows.facts)
-            self._tally = dataclasses.replace(self._tally, source=self.source, facts=facts, shown=shown)
+            shown = structs.replace(self._tally.shown, missing=np.maximum(self._gaps.found, 0))
+            facts = structs.replace(self._tally.facts, **self._windows.facts)
+            self._tally = structs.replace(self._tally, source=self.source, facts=facts, shown=shown)
 
 
 def _ends_ns(parts: list[Window], pick: Callable[[list[int]], int]) -> int | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.analyse import analyse
 from nfslat.compare import compare, side_of
@@ -115,7 +116,7 @@ def _analysed(pair: Pair, *gaps: Gaps) -> Pair:
     begins_ns = pair.begin_ns - pair.later_ns, pair.begin_ns
     sides = [_begun(side, ns) for side, ns in zip((pair.found.server, pair.found.client), begins_ns, strict=True)]
     told = [of.told(len(side.ops.connections)) for of, side in zip(gaps, sides, strict=True)]
-    window = dataclasses.replace(pair.found, server=sides[0], client=sides[1])
+    window = structs.replace(pair.found, server=sides[0], client=sides[1])
     c = analyse(window, missing={"server": told[0], "client": told[1]}, of_a_stretch=True)
     if pair.filters.leaves_out:  # it is no whole: nobody knows how much is hidden of what they leave
         c = dataclasses.replace(c, unseen=dict.fromkeys(c.unseen))
@@ -125,14 +126,14 @@ def _analysed(pair: Pair, *gaps: Gaps) -> Pair:
 def _begun(side: Side, begin_ns: int) -> Side:
     """As a capture that begins with the window: what was over before it is none of its, nor are calls that were sent
     before it and given up in it, which were missing in their own."""
-    decoded = dataclasses.replace(side.decoded, first_ns=max(side.decoded.first_ns, begin_ns))
+    decoded = structs.replace(side.decoded, first_ns=max(side.decoded.first_ns, begin_ns))
     is_late = (decoded.loose.state == State.NO_REPLY) & (decoded.loose.first_ns < begin_ns)
     if is_late.any():
         loose, asked = decoded.loose.take(~is_late), decoded.details.unanswered
         unanswered = asked.take(np.isin(asked.frame, loose.first_frame))
-        details = dataclasses.replace(decoded.details, unanswered=unanswered)
-        decoded = dataclasses.replace(decoded, loose=loose, details=details)
-    return dataclasses.replace(side, decoded=decoded)
+        details = structs.replace(decoded.details, unanswered=unanswered)
+        decoded = structs.replace(decoded, loose=loose, details=details)
+    return structs.replace(side, decoded=decoded)
 
 
 class _Clocks:
@@ -322,8 +323,8 @@ def _side(reader: Reader, decoded: Decoded) -> Side:
     """As if the capture had run until now."""
     first_ns, last_ns = reader.ran_ns
     source = reader.source
-    file = dataclasses.replace(source.files[0], first_ns=first_ns, last_ns=last_ns)
-    return side_of(dataclasses.replace(source, files=(file,)), decoded)
+    file = structs.replace(source.files[0], first_ns=first_ns, last_ns=last_ns)
+    return side_of(structs.replace(source, files=(file,)), decoded)
 
 
 def _later_ns(server: Ops, client: Ops, matched: Matched) -> int | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+from msgspec import structs
+
 from nfslat.answer import model
 from nfslat.decode.blocks import Blocks
 from nfslat.decode.capture import MOST_JOINED_OPS, Source
@@ -37,7 +39,7 @@ def correlate(blocks: tuple[Streamed, Streamed], again: Callable[[Source], Strea
                 "by its packets it is the client's; give the server's capture first", about=server.name
             ) from None
     made = _read(again(client), again(server), dataclasses.replace(asked, may_swap=False, progress=lambda _: None))
-    return dataclasses.replace(made, notes=[*made.notes, exchanged(client.name, server.name)])
+    return structs.replace(made, notes=[*made.notes, exchanged(client.name, server.name)])
 
 
 def _read(of_server: Streamed, of_client: Streamed, asked: Asked) -> model.Report:
@@ -74,7 +76,7 @@ def _read(of_server: Streamed, of_client: Streamed, asked: Asked) -> model.Repor
     report = whole.report(captures, server.outcomes + client.outcomes, outside)
     sides = {"server": server, "client": client} if filters.all_programs else {}
     called = {name: sides[name].called.rows(filters, captures[name].facts.last_ns) for name in sides}
-    return dataclasses.replace(report, slowest=slow.ops, called=called)
+    return structs.replace(report, slowest=slow.ops, called=called)
 
 
 def _select(pair: Pair, server: Counted, client: Counted) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
+from msgspec import structs
 
 from nfslat.answer.pictures import SlowOp
 from nfslat.figures.pictures.bins import Bins
@@ -35,5 +34,5 @@ class SlowOps:
         count = min(int(np.count_nonzero(to_ms(c.client_srt_ns) > least_ms)), self._most)
         found = slow_ops(c, Bins(self._begin_ns, 1, 1), count, None)
         if not self._has_frames:
-            found = [dataclasses.replace(one, timeline=[], wireshark={}) for one in found]
+            found = [structs.replace(one, timeline=[], wireshark={}) for one in found]
         self.ops = sorted([*self.ops, *found], key=lambda one: -one.client_ms)[: self._most]

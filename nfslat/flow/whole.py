@@ -6,10 +6,10 @@ Percentiles of more than `nfslat.tally.durations.MOST_EXACT` operations are to w
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.answer import model
 from nfslat.answer.words import missing_ops
@@ -152,14 +152,14 @@ class Whole:
             self._pairs[ends] = rows_joined([self._pairs[ends], row]) if ends in self._pairs else row
         for part in pairs:
             kept = self._of_pairs.setdefault((part.row.client, part.row.server), [])
-            kept.append(dataclasses.replace(part, begin_ns=when_ns[0], end_ns=when_ns[1]))
+            kept.append(structs.replace(part, begin_ns=when_ns[0], end_ns=when_ns[1]))
             kept[:] = in_pairs(kept) if len(kept) > _MOST_OF_PAIR else kept
         phases = phases_of(c, hosts)
         if not phases or any(phase.row.ops < _OPS_OF_PHASE for phase in phases):
             phases = [judged.part(phase_row(c, c, Span(None, None, 0), judged.verdict, inflight), "")]
         for phase in phases:
             begin_ns, end_ns = phase.begin_ns or when_ns[0], phase.end_ns or when_ns[1]
-            self.stretches.append(dataclasses.replace(phase, begin_ns=begin_ns, end_ns=end_ns))
+            self.stretches.append(structs.replace(phase, begin_ns=begin_ns, end_ns=end_ns))
         if len(self.stretches) > _MOST_STRETCHES:
             self.stretches = in_pairs(self.stretches)
 
@@ -174,7 +174,7 @@ class Whole:
                 refuse_nothing_left(self.filters, np.ones(1, dtype=np.int8))
             raise InputError("no operation is in both captures; were both taken at the same time, of the same traffic?")
         self.fates.end(outside, {name: tally.shown.connections for name, tally in captures.items()})
-        sums = dataclasses.replace(sums, outcomes=None if sums.outcomes is None else sums.outcomes + statuses)
+        sums = structs.replace(sums, outcomes=None if sums.outcomes is None else sums.outcomes + statuses)
         (total,) = self._by_op.total().rows()
         matched = self._matched(captures, sums, total)
         inflight = self._inflight.rows(total.queue_ms, total.mean_ms(SERVER) or 0.0)
@@ -186,7 +186,7 @@ class Whole:
         hanging = findings_of_hangs(sums.hangs.rows(), waits, total.count, total.mean_ms(CLIENT) or 0.0)
         causes, said, phases, pairs = self._said(sums, matched, inflight, hanging, objectives)
         overlap, uncommon = self._overlap(captures, sums, matched)
-        audit = [*overlap, *(dataclasses.replace(one.row, count=int(one.total)) for one in self._audit.values())]
+        audit = [*overlap, *(structs.replace(one.row, count=int(one.total)) for one in self._audit.values())]
         audit.sort(key=lambda note: note.severity != "warning")
         width_s = self._asked.interval_s
         by_time = width_s and intervals_from(self._by_time, width_s, self._first_ns or 0)
@@ -210,7 +210,7 @@ class Whole:
                 pairs=pairs,
             ),
         )
-        return dataclasses.replace(
+        return structs.replace(
             made,
             intervals=by_time or None,
             pivots=[self._pivots[by].pivot() for by in self._asked.by],
@@ -230,15 +230,13 @@ class Whole:
         share = min(shares, key=lambda found: found.share)
         tail = self._slowest.row(total.one_way_error_ms)
         of_sample = self._slowest.ops / tail.count  # which those that are kept are
-        tail = dataclasses.replace(
-            tail, count=self._slowest.ops, negative_network=round(tail.negative_network * of_sample)
-        )
+        tail = structs.replace(tail, count=self._slowest.ops, negative_network=round(tail.negative_network * of_sample))
         found = matched_of(self._by_op, fates.untimed, fates.unmatched, share, tail)
         if (parts := self._parts) is None or sums.clock is None:
             return found
         error_ms = None if total.one_way_error_ms is None else to_ms(sums.clock.worst_error_ns)
         summaries = part_summaries(lambda name: parts.summary(name, 0, total.sum(name) / total.count), error_ms)
-        return dataclasses.replace(found, parts=summaries)
+        return structs.replace(found, parts=summaries)
 
     def _said(
         self,
@@ -255,9 +253,9 @@ class Whole:
         of_all = self.beside.stretches or self.stretches
         mean = mean_of(of_all)
         if mean.client_ms is None:  # else the application's figures are of some of the operations
-            mean = dataclasses.replace(mean, server_ms=total.server_ms.mean, network_ms=total.network_ms.mean)
+            mean = structs.replace(mean, server_ms=total.server_ms.mean, network_ms=total.network_ms.mean)
         if not self.beside.known.thread_ms:
-            mean = dataclasses.replace(mean, queue_ms=total.queue_ms)
+            mean = structs.replace(mean, queue_ms=total.queue_ms)
         unseen = None
         if any(tally.ops for tally in sums.unseen.values()):
             unseen = reckoned(sums.unseen, mean, matched.ops)
@@ -294,11 +292,11 @@ class Whole:
         whole_ms = max(sum(row.ops * row.client_ms for row in self._pairs.values()), 1e-9)
         rows, told = [], []
         for ends, plain in self._pairs.items():
-            row = dataclasses.replace(plain, time_share=plain.ops * plain.client_ms / whole_ms)
+            row = structs.replace(plain, time_share=plain.ops * plain.client_ms / whole_ms)
             if ends in self._of_pairs:
                 of_pair = joined(self._of_pairs[ends])
                 row = with_verdict(row, of_pair.verdict)
-                told.append(dataclasses.replace(of_pair, row=row))
+                told.append(structs.replace(of_pair, row=row))
             rows.append(row)
         return sorted(rows, key=lambda row: -row.time_share), told
 
@@ -334,8 +332,8 @@ def _as_phases(runs: Sequence[Stretch[model.Phase]]) -> list[Stretch[model.Phase
     phases = []
     for at, run in enumerate(runs):
         span = Span(run.begin_ns if at else None, run.end_ns if at < len(runs) - 1 else None, 0)
-        row = dataclasses.replace(run.row, time_share=run.row.ops * run.row.client_ms / whole_ms)
-        phases.append(dataclasses.replace(run, row=row, words=span.words))
+        row = structs.replace(run.row, time_share=run.row.ops * run.row.client_ms / whole_ms)
+        phases.append(structs.replace(run, row=row, words=span.words))
     return phases
 
 

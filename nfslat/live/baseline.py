@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from msgspec import structs
 
 from nfslat.answer.model import Report
 from nfslat.diff import read, reports
@@ -33,4 +33,4 @@ class Baseline:
         changes = answer(self._run, Run("now", "report", report, None)).verdict.text
         new = self.new_in(report)
         note = f"since {self._run.name}: {changes}" + (f" New: {', '.join(new)}." if new else "")
-        return dataclasses.replace(report, notes=[*report.notes, note])
+        return structs.replace(report, notes=[*report.notes, note])

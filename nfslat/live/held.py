@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import structs
 
 from nfslat import api
 from nfslat.answer.model import Capture, Report
@@ -44,7 +45,7 @@ class Captures:
         report = made.figures if pictures else made.summary
         captures = {side: _named_in_folder(capture) for side, capture in report.captures.items()}
         notes = [] if self.from_ns is None else [f"of this time packets are {held_from(self.from_ns)}"]
-        return dataclasses.replace(report, captures=captures, notes=[*report.notes, *notes])
+        return structs.replace(report, captures=captures, notes=[*report.notes, *notes])
 
 
 def held_from(from_ns: int) -> str:
@@ -53,5 +54,5 @@ def held_from(from_ns: int) -> str:
 
 
 def _named_in_folder(capture: Capture) -> Capture:
-    files = [dataclasses.replace(file, path=Path(file.path).name) for file in capture.files]
-    return dataclasses.replace(capture, path=Path(capture.path).name, files=files)
+    files = [structs.replace(file, path=Path(file.path).name) for file in capture.files]
+    return structs.replace(capture, path=Path(capture.path).name, files=files)

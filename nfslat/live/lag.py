@@ -6,6 +6,8 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterable, Iterator
 
+from msgspec import structs
+
 from nfslat.live.watch import Stretch
 from nfslat.model.units import NS_PER_S
 
@@ -29,6 +31,6 @@ def timed(stretches: Iterable[Stretch]) -> Iterator[Stretch]:
     """The same, each with how far it is behind."""
     lag = Lag()
     for stretch in stretches:
-        row = dataclasses.replace(stretch.row, lag_s=round(lag.of(stretch.pair.end_ns), 3))
+        row = structs.replace(stretch.row, lag_s=round(lag.of(stretch.pair.end_ns), 3))
         yield dataclasses.replace(stretch, row=row)
         del stretch  # before the next one is made

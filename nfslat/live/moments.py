@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+from msgspec import structs
+
 from nfslat.answer.model import Report
 from nfslat.errors import NfslatError, PictureError, UsageError
 from nfslat.export.output import private_folder
@@ -58,7 +60,7 @@ class Moments:
 
     def add(self, stretch: Stretch) -> None:
         """One more stretch."""
-        row = dataclasses.replace(stretch.row, cause=None) if stretch.is_mixed else stretch.row
+        row = structs.replace(stretch.row, cause=None) if stretch.is_mixed else stretch.row
         for condition, lasting in self._conditions:
             if not row.ops or row.gap is not None:
                 continue

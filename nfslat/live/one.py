@@ -12,6 +12,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec import structs
+
 from nfslat import pipeline
 from nfslat.answer.model import Report
 from nfslat.decode.windows import Window
@@ -52,7 +54,7 @@ class WatchOne(Watched):
             stretch = Stretch.of(Pair(*span_ns, window.decoded, None))
             if not len(window.decoded.ops):
                 return stretch
-            row = dataclasses.replace(stretch.row, text=f"Nothing is inferred of the other host: {both}.")
+            row = structs.replace(stretch.row, text=f"Nothing is inferred of the other host: {both}.")
             return dataclasses.replace(stretch, row=row)
         c = pipeline.within(both, *span_ns)
         return Stretch.of(Pair(*span_ns, window.decoded, both, analysis=c if len(c.matched) else None))
@@ -81,8 +83,8 @@ class WatchOne(Watched):
                     side = pipeline.inspect(work.sources[0], work.engine, filters=Filters(), progress=lambda _: None)
             except InputError as problem:
                 return str(problem)
-        source = dataclasses.replace(side.source, name=windows.source.name)
-        return pipeline.infer_other(dataclasses.replace(side, source=source), filters=Filters(), srt=SRT)
+        source = structs.replace(side.source, name=windows.source.name)
+        return pipeline.infer_other(structs.replace(side, source=source), filters=Filters(), srt=SRT)
 
     def moment_spans_ns(self, begin_ns: int, end_ns: int, report: Report | None) -> list[tuple[int, int]]:
         """With what goes before it and tells of the other host's clock."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
+from msgspec import structs
 
 from nfslat.answer.figures import GroupFigures, Summary, figures_of
 from nfslat.answer.model import Report, Verdict
@@ -72,11 +71,11 @@ class Row(GroupFigures, kw_only=True):
     def judged(self, verdict: Verdict) -> Row:
         """The same with another answer."""
         answer = {name: getattr(verdict, name) for name in ("outcome", "layer", "cause", "confidence", "text")}
-        return dataclasses.replace(self, **answer)
+        return structs.replace(self, **answer)
 
     def undecided(self, text: str) -> Row:
         """The same without an answer; the text says why."""
-        return dataclasses.replace(self, outcome="undecided", layer=None, cause=None, confidence="low", text=text)
+        return structs.replace(self, outcome="undecided", layer=None, cause=None, confidence="low", text=text)
 
 
 def row_of(pair: Pair, report: Report | None) -> Row:
@@ -101,11 +100,11 @@ def row_of(pair: Pair, report: Report | None) -> Row:
         row = row.judged(report.verdict)
     if report is None or total is None:
         client = _at_client(forward)
-        return row if client is None else dataclasses.replace(row, client_ms=client.mean, client_p99_ms=client.p99)
+        return row if client is None else structs.replace(row, client_ms=client.mean, client_p99_ms=client.p99)
     inflight, inferred = report.inflight, report.inferred
     server = None if inflight is None else inflight.server
     lost = [way.lost_segments for way in report.transport or ()]
-    return dataclasses.replace(
+    return structs.replace(
         row,
         matched=total.count,
         client_ms=total.client_ms.mean,

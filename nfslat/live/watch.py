@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from msgspec import structs
+
 from nfslat import __version__, pipeline
 from nfslat.answer.model import Report, Tool
 from nfslat.decode.capture import Source
@@ -135,7 +137,7 @@ class _HoldingWindows(Windows):
             path = Path(folder, "capture.pcapng")
             if self.write_packets(path, (self.first_ns or 0, window.end_ns), 0, "capture").packets:
                 source = open_source(str(path), self.tools, Path(folder), rereads=False)
-                refuse_merged(dataclasses.replace(source, name=self.source.name), [window.decoded])
+                refuse_merged(structs.replace(source, name=self.source.name), [window.decoded])
 
 
 class Watched(ABC):

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
+from msgspec import field
 
 from nfslat.model.details import Details, no_details
+from nfslat.model.record import Record
 from nfslat.model.segments import Segments
 from nfslat.model.tables import I64, Loose, Ops, State
-
-IS_KEPT = "is_kept"  # of a field: False where it is for this run alone, neither stored nor merged
 
 
 class Reassembly(Enum):
@@ -23,8 +22,7 @@ class Reassembly(Enum):
     ANY_ORDER = "any order"  # waits for a lost segment; for good, if it is not in the capture
 
 
-@dataclass(frozen=True)
-class Directions:
+class Directions(Record):
     """Two clocks in one capture: that of the replies' direction minus that of the calls' (callbacks: exchanged).
 
     `delta_ns` is the middle of its bounds `lo_ns` and `hi_ns`, at the instant `at_ns` on the replies' clock; it grows
@@ -51,8 +49,7 @@ class Directions:
         return grown + self.delta_ns
 
 
-@dataclass(frozen=True, kw_only=True)
-class Facts:
+class Facts(Record, kw_only=True):
     """What is known of a capture besides its messages. The packet kinds sum to its packets."""
 
     packet_kinds: dict[str, int]
@@ -73,8 +70,7 @@ class Facts:
     largest_backward_ns: int | None = None  # the most by which a packet is earlier than the one before it; 0 if none is
 
 
-@dataclass(frozen=True, kw_only=True)
-class Decoded(Facts):
+class Decoded(Facts, kw_only=True):
     """One capture: both engines make the same of it."""
 
     ops: Ops
@@ -89,7 +85,8 @@ class Decoded(Facts):
     directions: Directions | None = None  # two clocks in the file; all instants have been put on one
     # Of each TCP connection, where they were asked for; taken out by what reads them, for they are large. Of what is
     # stored, `nfslat.decode.stored` keeps a sample by itself.
-    segments: list[Segments] = field(default_factory=list, metadata={IS_KEPT: False})
+    segments: list[Segments] = field(default_factory=list)
+    OF_THIS_RUN = ("segments",)
 
     @property
     def states(self) -> dict[State, int]:

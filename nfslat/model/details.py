@@ -5,12 +5,13 @@ Same conventions as `nfslat.model.tables`. Only the native engine fills these ta
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import field
 
+from nfslat.model.record import Record
 from nfslat.model.tables import I8, I16, I32, I64, U32, Table
 
 
@@ -92,8 +93,7 @@ class Slots(Table):
     sessions: tuple[bytes, ...] = ()  # 16 bytes each
 
 
-@dataclass(frozen=True)
-class SessionLimits:
+class SessionLimits(Record):
     """What CREATE_SESSION granted (RFC 8881 section 18.36); channel limits as the server answered them."""
 
     t_ns: int  # of the reply's first byte
@@ -387,8 +387,7 @@ class Turns(Table):
     service: I64  # of a KIND: RPCSEC_GSS service, by which the decoder tells kinds apart, too; NULL else
 
 
-@dataclass(frozen=True)
-class Details:
+class Details(Record):
     """All of them. What ends in `_dropped` counts rows beyond those that are kept.
 
     `resent_dropped` counts messages in no op, too.

@@ -23,6 +23,12 @@ def declared(of: type) -> dict[str, str]:
     return _DECLARED[of]
 
 
+def kept_fields(of: type) -> list[str]:
+    """Fields of a record or a table that are stored, and merged with those of other parts of a capture: all but those
+    that its ``OF_THIS_RUN`` names."""
+    return [name for name in declared(of) if name not in getattr(of, "OF_THIS_RUN", ())]
+
+
 @cache
 def _fields(of: type) -> dict[str, Any]:
     import dataclasses  # noqa: PLC0415

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from msgspec import structs
 
 from nfslat.decode import bundle
 from nfslat.decode.capture import refuse_stored
@@ -24,11 +25,11 @@ def again(found: Correlation) -> Iterator[tuple[Correlation, Tools]]:
     """
     with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch:
         server, client = (
-            dataclasses.replace(side, source=bundle.again(side.source, Path(scratch)))
+            structs.replace(side, source=bundle.again(side.source, Path(scratch)))
             for side in (found.server, found.client)
         )
         for side in (server, client):
             refuse_stored(side.source)
             if not all(file.path.is_file() for file in side.source.files):
                 raise UsageError(f"{side.source.name}: its packets are wanted again; name a file")
-        yield dataclasses.replace(found, server=server, client=client), find_tools(Path(scratch))
+        yield structs.replace(found, server=server, client=client), find_tools(Path(scratch))

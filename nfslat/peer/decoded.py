@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.kernels.join import Several
 from nfslat.match.connections import Links
@@ -69,7 +70,7 @@ def decoded_of(near: Decoded, found: Found, twice: I64, again: I32 = _NO_FRAMES)
     loose = found.there(near.loose.take(near.loose.op == NULL))
     if len(twice):
         loose = _joined(loose, _replies(near.ops, twice, found.inferred.round_trip_ns // 2))
-    return dataclasses.replace(
+    return structs.replace(
         near,
         ops=ops,
         loose=loose,
@@ -137,7 +138,7 @@ def _details(near: Details, found: Found, again: I32) -> Details:
     resent = resent.take(np.lexsort((resent.frame, resent.op)))
     # Round trips are those of the capture's own place.
     tcp = dataclasses.replace(near.tcp, rtt_count=np.zeros(len(near.tcp), dtype=np.int64))
-    return dataclasses.replace(
+    return structs.replace(
         near,
         tcp=tcp,
         resent=resent,

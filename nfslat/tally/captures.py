@@ -5,7 +5,6 @@ Blocks of a capture, in their order, add up to it. Columns by connection are by 
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -241,11 +240,11 @@ class CaptureTally(Record, eq=False):
 
     def __add__(self, later: Self) -> Self:
         """This one, and a later block's."""
-        details = dataclasses.replace(
+        details = structs.replace(
             later.facts.details,
             **{name: getattr(self.facts.details, name) + getattr(later.facts.details, name) for name in dropped()},
         )
-        facts = dataclasses.replace(later.facts, **counts_of([self.facts, later.facts]), details=details)
+        facts = structs.replace(later.facts, **counts_of([self.facts, later.facts]), details=details)
         return self.plus(
             later,
             source=later.source,
@@ -283,11 +282,11 @@ def _raw(ops: Ops, kept: Bool, role: str, definition: str) -> tuple[OpSums, dict
 def _facts(d: Decoded) -> Decoded:
     details: Any = {name: getattr(d.details, name) for name in dropped()}
     beside = {State.HEADER_NOT_CAPTURED: d.hidden, State.MALFORMED: d.malformed}
-    return dataclasses.replace(
+    return structs.replace(
         d,
         ops=Ops.empty(),
         loose=Loose.empty(),
-        details=dataclasses.replace(no_details(), tcp=d.details.tcp, **details),
+        details=structs.replace(no_details(), tcp=d.details.tcp, **details),
         repeats={state: count - beside.get(state, 0) for state, count in d.states.items()},
         segments=[],
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.clock.tick import tick_of_stamps
 from nfslat.evidence.sqlnet_trace import SqlnetTrace
@@ -147,11 +147,11 @@ def _waits(sight: Sight) -> Waits:
         return own
     there, back = _of_both(sight, lambda end, way: (own if end is sight.main else waits(end), way))
     picked = [
-        [dataclasses.replace(getattr(found, kind)[way], direction=at) for at, (found, way) in enumerate((there, back))]
+        [structs.replace(getattr(found, kind)[way], direction=at) for at, (found, way) in enumerate((there, back))]
         for kind in ("rounds", "windows", "limits")
     ]
     rounds, windows, limits = ((one[0], one[1]) for one in picked)
-    return dataclasses.replace(own, place=Place.BOTH_ENDS, rounds=rounds, windows=windows, limits=limits)
+    return structs.replace(own, place=Place.BOTH_ENDS, rounds=rounds, windows=windows, limits=limits)
 
 
 def _costs(sight: Sight, tick_ns: int) -> tuple[model.Cost, ...]:

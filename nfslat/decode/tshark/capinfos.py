@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import bz2
 import csv
-import dataclasses
 import io
 import lzma
 import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+
+from msgspec import structs
 
 from nfslat.decode.capture import File, Source, expand, refuse_empty, refuse_terminal, spool
 from nfslat.decode.room import keep
@@ -43,7 +44,7 @@ def open_source(argument: str, tools: Tools, scratch: Path) -> Source:
         file = inspect(name, plain, tools, scratch)
         if file.first_ns <= 0:  # Wireshark takes some texts for media files
             refuse_text(name, plain)
-        files.append(file if is_whole else dataclasses.replace(file, cut_short=True))
+        files.append(file if is_whole else structs.replace(file, cut_short=True))
     kept = [file for file in files if file.packets]
     if not kept:
         refuse_empty(names[0])
@@ -88,7 +89,7 @@ def inspect(name: str, path: Path, tools: Tools, scratch: Path) -> File:
         whole_part = new_file(scratch, path)
         command = [tools.tshark, "-r", os.fspath(path.absolute()), "-c", readable[1], "-w", os.fspath(whole_part)]
         tools.run(command, path, scratch, about=name)
-        return dataclasses.replace(inspect(name, whole_part, tools, scratch), cut_short=True)
+        return structs.replace(inspect(name, whole_part, tools, scratch), cut_short=True)
     row = rows[0]
     inferred = row.get("Packet size limit max (inferred)", "n/a")
     problem = re.search(r"cut short|truncated|damaged|corrupt|error occurred", said)

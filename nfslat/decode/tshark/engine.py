@@ -8,7 +8,6 @@ A column holds at most 2047 bytes; where a frame has more messages than fit, the
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import subprocess
 import tempfile
@@ -24,6 +23,7 @@ from nfslat.decode.tshark.pair import pair
 from nfslat.decode.tshark.reader import Dissected, Reader
 from nfslat.errors import ToolError
 from nfslat.model.decoded import Decoded, Facts, Reassembly
+from nfslat.model.record import declared
 
 _PROGRESS_PACKETS = 4096
 
@@ -32,7 +32,7 @@ def decode(source: Source, tools: Tools, progress: Callable[[int], None]) -> Dec
     """Dissect `source` and pair its calls with its replies; see `dissect`."""
     found = dissect(source, tools, progress)
     paired = pair(found.messages)
-    facts = {fact.name: getattr(found, fact.name) for fact in dataclasses.fields(Facts)}
+    facts = {name: getattr(found, name) for name in declared(Facts)}
     engine = f"tshark {tools.version}"
     return Decoded(ops=paired.ops, loose=paired.loose, engine=engine, reassembly=found.reassembly, **facts)
 

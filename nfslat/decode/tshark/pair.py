@@ -8,7 +8,6 @@ The native engine pairs in Rust; what this module does with the messages of a ca
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -24,14 +23,14 @@ from nfslat.decode.tshark.again import (
 )
 from nfslat.decode.tshark.messages import Messages
 from nfslat.model.protocol import NULL, NULL32
+from nfslat.model.record import Record
 from nfslat.model.tables import CALL_SHOWN_LAST, I8, I64, REPLY_SHOWN_LAST, U32, WHOLE, Kind, Loose, Ops, State
 
 _COPIES_KEPT = 16  # replies of one XID that a later one may be a copy of
 _MOST = np.iinfo(np.int16).max
 
 
-@dataclass(frozen=True)
-class Paired:
+class Paired(Record):
     """Ops of one side, the messages that no op is made of, and the `State` of each message (int8, in their order)."""
 
     ops: Ops

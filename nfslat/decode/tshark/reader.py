@@ -22,8 +22,7 @@ _ACK, _RST, _SYN, _FIN = 0x10, 0x04, 0x02, 0x01
 _NO_ID = ("", "0x0000")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Dissected(Facts):
+class Dissected(Facts, kw_only=True):
     """One reading of a capture by tshark."""
 
     messages: Messages

@@ -7,11 +7,11 @@ at, and no change that is within the drift of either run.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.diff import judge
 from nfslat.diff.model import Change
@@ -55,7 +55,7 @@ def figures(a: Detail, b: Detail, *, turned: bool) -> list[Figure]:
     """All that both have; `turned`: the endpoints of B are the other way round."""
     found = list(_all(a, b, turned))
     worth = judge.all_looked_at(*([one.change for one in found if one.speaks == speaks] for speaks in (True, False)))
-    return [dataclasses.replace(one, change=worth(one.change)) for one in found]
+    return [structs.replace(one, change=worth(one.change)) for one in found]
 
 
 def _all(a: Detail, b: Detail, turned: bool) -> Iterator[Figure]:
@@ -118,7 +118,7 @@ def _figure(kind: _Kind, of: str, a: InParts, b: InParts) -> Figure:
     estimate = difference(means[0], means[1], np.ones(1)) if known else None
     change = judge.change(float(means[0].mean[0]), float(means[1].mean[0]), estimate, is_ms=kind.unit == "ms")
     if kind.least and abs(change.difference) < kind.least:
-        change = dataclasses.replace(change, relevant=False)
+        change = structs.replace(change, relevant=False)
     return Figure(kind.name, of, kind.unit, kind.better, kind.speaks, change)
 
 

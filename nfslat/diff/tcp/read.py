@@ -7,6 +7,7 @@ from collections.abc import Sequence, Set
 from pathlib import Path
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.decode.workspace import open_workspace
 from nfslat.diff.read import beginning, document
@@ -71,11 +72,11 @@ def halves(capture: str, at: Moment | None, *, ports: Set[int], quiet: bool) -> 
     # What all of it shows holds for its parts, too: how far the ends are, and what the handshake agreed on.
     conversations = list(trace.conversations)
     floors = Shared(trace.talk(row)).floors
-    conversations[row] = dataclasses.replace(conversations[row], floors_ns=(floors.to_b_ns, floors.to_a_ns))
-    whole = dataclasses.replace(trace, conversations=tuple(conversations))
+    conversations[row] = structs.replace(conversations[row], floors_ns=(floors.to_b_ns, floors.to_a_ns))
+    whole = structs.replace(trace, conversations=tuple(conversations))
     others = int(np.count_nonzero(np.bincount(of))) - 1
     a, b = (
-        dataclasses.replace(_made(f"{capture}, {half}", [_part(whole, row, cut, after=half == "after")]), others=others)
+        structs.replace(_made(f"{capture}, {half}", [_part(whole, row, cut, after=half == "after")]), others=others)
         for half in ("before", "after")
     )
     return a, b
@@ -98,7 +99,7 @@ def _made(name: str, traces: list[Trace]) -> Run:
     tool = model.Tool("", "", "nfslat diff")
     made = report.make(traces, found, tool, stream=int(np.argmax(packets)), top=1, trace=None)
     others = int(np.count_nonzero(np.bincount(traces[0].packets.conversation))) - 1
-    return dataclasses.replace(_run(name, "capture", made), others=others)
+    return structs.replace(_run(name, "capture", made), others=others)
 
 
 def _part(trace: Trace, row: int, cut_ns: int, *, after: bool) -> Trace:
@@ -106,7 +107,7 @@ def _part(trace: Trace, row: int, cut_ns: int, *, after: bool) -> Trace:
     packets, signals = trace.packets, trace.signals
     rows = np.flatnonzero((packets.conversation == row) & ((packets.t_ns >= cut_ns) == after))
     signals = signals.take(np.flatnonzero(np.isin(signals.row, rows)))
-    return dataclasses.replace(
+    return structs.replace(
         trace,
         packets=_counted_anew(packets.take(rows)),
         places=np.arange(len(rows), dtype=np.int32),

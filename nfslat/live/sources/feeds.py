@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec import structs
+
 from nfslat.decode.capture import Source
 from nfslat.live.sources.feed import Feed, Gap
 from nfslat.live.watch import Stretch
@@ -52,7 +54,7 @@ class View:
         self._dropped |= {side: feed.dropped or 0 for side, feed in known.items()}
         shares = [(self._dropped_share(feed, dropped[side], side), feed.name) for side, feed in known.items()]
         percents = [feed.cpu_percent for feed in self._feeds.values() if feed.cpu_percent is not None]
-        row = dataclasses.replace(
+        row = structs.replace(
             stretch.row,
             client=self.client,
             dropped=sum(dropped.values()) if known else None,
@@ -125,9 +127,7 @@ def views_of(feeds: Mapping[str, Feed], clients: Mapping[str, str]) -> list[View
 
 
 def _named(source: Source, name: str) -> Source:
-    return dataclasses.replace(
-        source, name=name, files=tuple(dataclasses.replace(file, name=name) for file in source.files)
-    )
+    return structs.replace(source, name=name, files=tuple(structs.replace(file, name=name) for file in source.files))
 
 
 def _gap_in(feed: Feed, begin_ns: int, end_ns: int) -> Gap | None:

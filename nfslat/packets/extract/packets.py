@@ -6,7 +6,6 @@ engine of nfslat keeps packets.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import os
 import re
@@ -15,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.decode.capture import File, Source, refuse_stored
 from nfslat.decode.tools import Tools
@@ -79,7 +79,7 @@ def packets(source: Source, spans: Iterable[tuple[int, int]], tools: Tools, scra
         packet.frame: packet for packet in _numbered(source, join((n, n) for n in numbers.tolist()), tools, scratch)
     }
     for frame, number in zip(frames.tolist(), numbers.tolist(), strict=True):
-        yield dataclasses.replace(lying[number], frame=frame)
+        yield structs.replace(lying[number], frame=frame)
 
 
 def _numbered(source: Source, merged: list[tuple[int, int]], tools: Tools, scratch: Path) -> Iterator[Packet]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from nfslat.decompose import PART_NAMES, Parts
 from nfslat.model.blocks import each_block
@@ -190,7 +190,7 @@ def _loaded_then(side: Decoded, ops: Ops, rows: I32) -> Decoded:
     loads, others = side.details.loads, side.details.others
     loads = loads.take((loads.begin_ns >= begin_ns) & (loads.begin_ns < end_ns))
     others = others.take((others.begin_ns >= begin_ns) & (others.begin_ns < end_ns))
-    return dataclasses.replace(side, details=dataclasses.replace(side.details, loads=loads, others=others))
+    return structs.replace(side, details=structs.replace(side.details, loads=loads, others=others))
 
 
 def _of_each(of_pair: I64, numbers: I64 | None, parts: Parts) -> I64:
