@@ -65,6 +65,7 @@ pub mod sums;
 pub mod sweep;
 pub mod table;
 pub mod take;
+pub mod tcp;
 pub mod traffic;
 pub mod unread;
 pub mod waits;

@@ -173,6 +173,7 @@ mod load;
 mod lines;
 mod packets;
 mod prints;
+mod tcp;
 mod windows;
 
 fn is_cut(files: &[capture::File]) -> bool {
@@ -259,6 +260,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(apart::decode_slices, module)?)?;
     module.add_function(wrap_pyfunction!(apart::split, module)?)?;
     module.add_function(wrap_pyfunction!(packets::packets, module)?)?;
+    tcp::register(module)?;
     module.add_function(wrap_pyfunction!(prints::prints, module)?)?;
     module.add_function(wrap_pyfunction!(prints::share_out, module)?)?;
     module.add_function(wrap_pyfunction!(prints::unreadable, module)?)?;
