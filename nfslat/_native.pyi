@@ -423,8 +423,8 @@ def log_spacings(times: _I64, resolution_ns: float) -> _F64:
     """Minus the log density at each of `times`, from how far its neighbours are; 0 where there are too few."""
 
 def sums(groups: _I64 | None, values: npt.NDArray[Any], count: int) -> _I64 | list[int]:
-    """`nfslat.kernels.exact.exact_sums`, of int64, int32 or booleans. Raises ``ValueError`` for a group that is not from
-    0 to `count` - 1."""
+    """`nfslat.kernels.exact.exact_sums`, of int64, int32 or booleans. Raises ``ValueError`` for a group that is not
+    from 0 to `count` - 1."""
 
 def histogram(durations_ns: _I64, buckets: int) -> list[int]:
     """`nfslat.tally.stats.histogram`: how many are in each of its buckets."""
