@@ -369,8 +369,9 @@ def grouped(groups: _I32, count: int) -> tuple[_I32, _I64]:
     Raises ``ValueError`` for a group that is not from 0 to `count` - 1.
     """
 
-def ranks(values: _I32 | _I64, places: Sequence[int]) -> list[int]:
-    """`nfslat.kernels.order.ranks`: what stands at some places. Raises ``ValueError`` where there are not so many."""
+def ranks(values: npt.NDArray[Any], places: Sequence[int]) -> list[int]:
+    """`nfslat.kernels.order.ranks`: what stands at some places of int64 or int32. Raises ``ValueError`` where there are
+    not so many."""
 
 def regularity(
     pieces: Sequence[_Calls],
@@ -389,8 +390,9 @@ def regularity(
 def log_spacings(times: _I64, resolution_ns: float) -> _F64:
     """Minus the log density at each of `times`, from how far its neighbours are; 0 where there are too few."""
 
-def sums(groups: _I64 | None, values: _I64 | _I32 | npt.NDArray[np.bool_], count: int) -> _I64 | list[int]:
-    """`nfslat.kernels.exact.exact_sums`. Raises ``ValueError`` for a group that is not from 0 to `count` - 1."""
+def sums(groups: _I64 | None, values: npt.NDArray[Any], count: int) -> _I64 | list[int]:
+    """`nfslat.kernels.exact.exact_sums`, of int64, int32 or booleans. Raises ``ValueError`` for a group that is not
+    from 0 to `count` - 1."""
 
 def histogram(durations_ns: _I64, buckets: int) -> list[int]:
     """`nfslat.tally.stats.histogram`: how many are in each of its buckets."""

@@ -29,7 +29,7 @@ def largest_magnitude(values: Sums) -> int:
 
 def exact_sums(groups: I64 | None, values: I64 | I32 | Bool, count: int) -> Sums:
     """The sum of `values` in each of `count` groups; None: there is one."""
-    sums = native.sums(groups, np.ascontiguousarray(values, dtype=values.dtype), count)
+    sums = native.sums(groups, np.ascontiguousarray(values), count)
     return sums if isinstance(sums, np.ndarray) else np.array(sums, dtype=object)
 
 

@@ -20,8 +20,7 @@ def argsort(values: I64) -> I64:
 
 def ranks(numbers: I32 | I64, places: Sequence[int]) -> list[int]:
     """What stands at each of `places`, counted from 0, where `numbers`, in any order, are put in order."""
-    numbers = np.ascontiguousarray(numbers, dtype=numbers.dtype)
-    return list(native.ranks(numbers, places))
+    return list(native.ranks(np.ascontiguousarray(numbers), places))
 
 
 def ranked(numbers: I32 | I64, percent: int) -> int:
