@@ -63,14 +63,14 @@ class Calls(NamedTuple):
         return np.asarray(np.maximum(self.server_ns + self.network_ns, 0))
 
 
-def segments(calls: Calls) -> list[int]:
+def segments(calls: Calls, *, is_measured: bool = True) -> list[int]:
     """Instants, ascending, at which another state begins: that of the first call of each but the first, ns; fewer than
-    `MOST`."""
+    `MOST`. `is_measured`: what they take on the network is, and not inferred from one capture."""
     rows = len(calls.begin_ns)
     if not rows:
         return []
     sample = calls.part(slice(None, None, max(rows // _SAMPLE, 1))).in_order
-    borders = [int(sample.begin_ns[cut]) for cut in _of_floor(sample)]
+    borders = [int(sample.begin_ns[cut]) for cut in _of_floor(sample)] if is_measured else []
     parts = [calls]
     if borders:
         number = np.searchsorted(borders, calls.begin_ns, side="right")
