@@ -12,7 +12,6 @@ from nfslat.report.blocks import (
     Block,
     Cell,
     Command,
-    Figure,
     Fitted,
     Gap,
     Histogram,
@@ -23,6 +22,7 @@ from nfslat.report.blocks import (
     RankedFinding,
     Table,
     Title,
+    cell_text,
 )
 from nfslat.report.tables import SEPARATING_LINE, DataRow, Line, TableFormat, tabulate
 from nfslat.report.text_layout import columns_needed, command_lines, count, plain, shorten, shorten_left, wrap
@@ -213,13 +213,9 @@ def _show(cell: Cell, max_decimals: int | None) -> str:
     match cell:
         case Label(text, depth):
             return _BLANK * (2 * depth) + text
-        case Figure(text):
-            return text
         case float():
             return f"{cell:.0e}" if max_decimals is None else ms(cell, max_decimals)
-        case int():
-            return count(cell)
-    return cell or ""
+    return cell_text(cell)
 
 
 def _table(one: Table, width: int) -> list[str]:

@@ -30,12 +30,11 @@ def by_op_section(report: Report) -> Iterator[Block]:
     shown = matched.by_op[:_MOST_ROWS]
     rows = [(row, *means_of(row)) for row in shown]
     yield Title("By operation")
-    p99 = columns("ms", "0.client_ms.p99 client p99 ms", none="")
-    if matched.tick_ms is not None:
-        p99 = [Column("client p99 ms", lambda _: None, "ms", none="")]
+    is_coarse = matched.tick_ms is not None
     own = (
         Column("op", lambda row: op_label(row[0].program, row[0].op)),
-        *(*columns("count", "0.count count"), *columns("ms", "1 client ms"), *p99),
+        *(*columns("count", "0.count count"), *columns("ms", "1 client ms")),
+        Column("client p99 ms", lambda row: None if is_coarse else row[0].client_ms.p99, "ms", none=""),
         *columns("ms", "2 network ms", "3 server ms"),
     )
     yield table(rows, [*own, *group_columns(shown, of="0.", between=" ")])
