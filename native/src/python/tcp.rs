@@ -257,7 +257,7 @@ fn shared_packets(
     captures: [Packets<'_>; 2],
     firsts: [Vec<[i64; 2]>; 2],
 ) -> PyResult<Vec<(i32, i32, bool, u32)>> {
-    let rows = [captures[0].rows()?, captures[1].rows()?];
+    let rows = [captures[0].view()?, captures[1].view()?];
     Ok(py.detach(|| same::votes([(rows[0], &firsts[0]), (rows[1], &firsts[1])])))
 }
 
@@ -271,7 +271,7 @@ fn same_packets<'py>(
     from_syn: bool,
 ) -> PyResult<(Out<'py, i64>, Out<'py, i64>)> {
     let end =
-        |at: usize| -> PyResult<End<'_>> { Ok(End { rows: captures[at].rows()?, way: ways[at], first: firsts[at] }) };
+        |at: usize| -> PyResult<End<'_>> { Ok(End { rows: captures[at].view()?, way: ways[at], first: firsts[at] }) };
     let (one, two) = (end(0)?, end(1)?);
     let found = py.detach(|| same::same_packets(&one, &two, from_syn));
     Ok((column(py, found.0), column(py, found.1)))
@@ -293,7 +293,7 @@ fn passage<'py>(
 ) -> PyResult<([[i64; 6]; 2], [i64; 6], Out<'py, i64>)> {
     let side = |at: usize, shift: i64| -> PyResult<passages::Side<'_>> {
         Ok(passages::Side {
-            rows: captures[at].rows()?,
+            rows: captures[at].view()?,
             way: ways[at],
             same: same[at].as_slice()?,
             ran: ran[at],
