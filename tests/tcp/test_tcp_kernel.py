@@ -26,6 +26,7 @@ from nfslat.tcp.throughput import throughput
 from nfslat.tcp.turns import Shape, take, turns
 from nfslat.tcp.waits import waits
 from nfslat.tcp.walk import walk
+from nfslat.wire.stalls import timers_ms
 
 _MSS = 1460
 
