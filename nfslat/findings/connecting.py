@@ -53,7 +53,7 @@ class Connecting(Evidence, frozen=True, kw_only=True):
         return True
 
     def is_at_work(self, share: float | None, mean: Layers) -> bool:
-        """As of `Reconnect`."""
+        """Requests waited until one was open, and for how long no application says."""
         return mean.client_ms is None and self.above_wire_ms >= CAUSE * mean.total_ms
 
 

@@ -65,7 +65,7 @@ class Evidence(Record, kw_only=True):
         return False
 
     def losses(self, ops: int) -> float:
-        """Of `ops`, in how many a reply that is lost whole would look like this in the client's capture; infinite where
+        """In how many of `ops` a reply that is lost whole would look like this in the client's capture; infinite where
         none does."""
         return float("inf")
 

@@ -162,7 +162,7 @@ def _lead(mean: Layers, ground: Ground | None, findings: Sequence[Diagnosis], ob
 
 
 def _share(one: Diagnosis) -> float:
-    """Of the mean what is known of it."""
+    """What is known of its share of the mean."""
     return one.share or 0.0
 
 

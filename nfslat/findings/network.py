@@ -49,7 +49,7 @@ class Between(Evidence, frozen=True, kw_only=True):
 
     @property
     def where(self) -> str:
-        """What it may be."""
+        """Who may have the time that nothing explains."""
         if self.arrived_again_ops is None:
             return "the path, or a host that handles packets late"
         return "a host that did not take packets in time, or a path that held them; what was sent again had arrived"

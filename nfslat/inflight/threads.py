@@ -149,7 +149,7 @@ class _Search(NamedTuple):
     found_by: list[tuple[Scores, int]]  # the number that fits best by each order of turns
 
     def found(self) -> Threads:
-        """What the packets tell."""
+        """What the packets alone tell of the threads."""
         work, bound, most = self.work, self.bound, self.most
         score, best = min(self.found_by, key=lambda one: one[0](one[1]))
         allowed = _allowed(self.found_by, score, best)
@@ -196,7 +196,7 @@ class _Search(NamedTuple):
         return self.limit(score, replay, probability, (there, there))
 
     def replay(self, score: Scores, threads: int) -> Replay:
-        """With so many."""
+        """The calls as so many threads would have taken them."""
         taken_ns, forced = _taken_ns(self.work, threads, score.order)
         return Replay(
             work=self.work,
