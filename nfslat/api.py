@@ -207,7 +207,7 @@ class Report:
 
     @cached_property
     def ops(self) -> OpTable:
-        """The matched ops, one a row, as numpy columns: docs/exports.md says what each is."""
+        """The matched ops, one a row, as numpy columns: docs/outputs.md says what each is."""
         from nfslat.export.op_table import op_table
 
         return op_table(self.correlation, paths=self.paths, traced=self._known[0].traced)

@@ -155,6 +155,18 @@ def test_what_explains_most_in_all_parts_leads() -> None:
     assert [cause.share for cause in led[0]] == [pytest.approx(0.54), pytest.approx(0.28)]
 
 
+@pytest.mark.parametrize(("ops", "leads"), [(300, False), (1500, True)])
+def test_what_cannot_be_told_of_all_is_said_of_two_hosts_only_where_they_have_most_of_the_time(
+    ops: int, leads: bool
+) -> None:
+    """Of the calls of all hosts nobody knows why they take long, nor of those of any two."""
+    unknown = [_finding("server-queue-unknown", 1.0, "certain")]
+    parts = _parts((300, 5.0, unknown), (ops, 5.1, unknown), (310, 4.9, unknown), (290, 5.0, unknown))
+    of_all = _whole("undecided", unknown)
+    led = lead_by_parts(parts, of_all, of_hosts=True)
+    assert (led is not None) == leads
+
+
 def test_a_part_that_cannot_be_told_leaves_the_whole_open() -> None:
     """Most of the rest waits for its disk; but nobody knows why the slowest stretch is ten times as slow."""
     disk, unknown = [_finding("server-storage", 0.95)], [_finding("server-queue-unknown", 1.0, "certain")]

@@ -17,7 +17,7 @@ from nfslat.figures.above import connecting_of, sent_anew, sessions_open, times_
 from nfslat.figures.charges import stalls_of
 from nfslat.figures.gains import with_gains
 from nfslat.figures.late_calls import late_calls, late_ns
-from nfslat.figures.matched import row_of, unstable_writes
+from nfslat.figures.matched import in_thread_ns, row_of, unstable_writes
 from nfslat.figures.outcomes import failing_of, put_off_of
 from nfslat.figures.slow_ops import slow_ops_of
 from nfslat.figures.ticks import ticks_of
@@ -58,9 +58,10 @@ from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.host_pairs import ends_of
 from nfslat.inflight.serial import Serial
+from nfslat.model.blocks import each_block
 from nfslat.model.details import TcpEvent
 from nfslat.model.protocol import NULL
-from nfslat.model.tables import State
+from nfslat.model.tables import I64, Bool, State
 from nfslat.model.units import NS_PER_MS, to_ms, utc
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
@@ -295,6 +296,7 @@ def _facts(
     sessions = None if above is None or per_s is None else sessions_open(c, rows, per_s * mean.total_ms / 1e3)
     opened = connecting_of(c)
     answered = np.concatenate([c.matched.client[rows], np.flatnonzero(c.client.beside)])
+    own_ns = in_thread_ns(c)
     how_late = functools.cache(lambda: late_ns(c))  # it sorts all of the server's instants
     return Facts(
         mean=mean,
@@ -309,7 +311,7 @@ def _facts(
         connects=_connects(c, opened),
         failing=failing_of(c.client, answered),
         sent_again=_sent_again(c),
-        slow_ops=None if thread_ms is not None else slow_ops_of(c, rows, how_late),
+        slow_ops=None if thread_ms is not None else slow_ops_of(c, rows, own_ns, how_late),
         kept_above=times_kept_above(c, rows, sessions, opened),
         put_off=put_off_of(c.client, c.tried_again, answered, c.server.ops, as_asked=above is not None),
         recoveries=_times_of(c.recoveries),
@@ -328,7 +330,7 @@ def _facts(
         queue_is_measured=thread_ms is not None,
         storage_ms=_believed(known.mean_ms("storage_ms", c, rows), mean.server_ms),
         least_round_trip_ms=_least_round_trip_ms(c),
-        late=late_calls(c, rows, by_op, how_late),
+        late=late_calls(c, rows, by_op, own_ns, how_late),
         throughput_per_s=per_s,
         server=inflight.server,
         client=inflight.client,
@@ -362,14 +364,18 @@ def _jitter(c: Analysis) -> dict[str, Jitter]:
         free[c.charges.rare.row[c.charges.rare.place == place(part)]] = False
         if np.count_nonzero(free) < max(_FEW_FREE, _MOSTLY_FREE * len(free)):
             continue
-        beyond_ns = (net_ns - c.charges.half_trips_ns)[free]
-        if np.count_nonzero(beyond_ns >= _JITTER_MS * NS_PER_MS) * 2 < len(beyond_ns):
+        beyond = functools.partial(_far_beyond, net_ns, c.charges.half_trips_ns, free)
+        if sum(each_block(len(free), beyond)) * 2 < np.count_nonzero(free):
             continue  # sooner than the median, which most captures need not have
-        beyond_ms = to_ms(beyond_ns)
+        beyond_ms = to_ms((net_ns - c.charges.half_trips_ns)[free])
         low, median, high = np.quantile(beyond_ms, [0.1, 0.5, 0.9]).tolist()
         if median >= _JITTER_MS and low >= _NEARLY_EACH * median:
             out[part] = Jitter(low, median, high)
     return out
+
+
+def _far_beyond(net_ns: I64, half_trips_ns: I64, free: Bool, at: slice) -> int:
+    return int(np.count_nonzero((net_ns[at] - half_trips_ns[at] >= _JITTER_MS * NS_PER_MS) & free[at]))
 
 
 def _hogs(c: Analysis, stalls: Stalls | None) -> dict[str, Hog]:

@@ -30,7 +30,7 @@ from nfslat.model.record import Record
 COMPLETE, INCOMPLETE = 0.95, 0.80  # of the operations in both captures: enough; too few to say that nothing is wrong
 FEW_OPS, VERY_FEW_OPS = 100, 20  # in both captures: confidence is medium, low at most
 # Shares are of the mean response time where nothing else is said. They were chosen, and tried on the runs of
-# docs/method.md, "How often it is right": none of them is measured.
+# docs/measured.md, "Verdicts": none of them is measured.
 _BETWEEN_TRIES_SHARE = 0.5  # of the time of requests, between tries: that is the answer
 _MOST_SHARE = 0.5  # of a limit that leads before slots; of what is vague together, or left in a layer, to leave it open
 _TOGETHER_SHARE, _EACH_SHARE = 0.5, 0.1  # several causes, none of which leads by itself, explain all and each

@@ -66,7 +66,8 @@ def lead_by_parts(
     first, explained = _that_explains_most(parts)
     if whole.verdict.outcome == "no-fault" and not explained:
         first = max(parts, key=lambda part: (part.verdict.outcome == "undecided", part.row.time_share))
-    if not (_is_surer(first, whole) if of_hosts else _leads(parts, first, explained, whole)):
+    leads = _pair_leads(first, whole) if of_hosts else _leads(parts, first, explained, whole)
+    if not leads:
         return None if of_hosts else _with_those_of_parts(parts, whole)
     who, verdict = first.words, first.verdict
     text = f"{_capital(who)} ({percent(first.row.time_share)} of the time): {lowered(verdict.text)}"
@@ -132,6 +133,14 @@ def _leads(parts: Sequence[Part], first: Part, explained: float, whole: Whole) -
     if of_whole == "undecided" and open_share >= _OPEN_SHARE:
         return explained >= open_share * (1.0 if _is_certain(first.causes, first.verdict) else _OUTWEIGHING_FACTOR)
     return has_most or (first.verdict.share is not None and explained >= row(first.verdict.cause or "").least)
+
+
+def _pair_leads(first: Part, whole: Whole) -> bool:
+    """Are the words of two hosts those of the whole? Not where they have little of the time, and of all no less is
+    known."""
+    both = first.verdict, whole.verdict
+    is_open = all(verdict.outcome == "undecided" for verdict in both) and both[0].cause == both[1].cause
+    return _is_surer(first, whole) and not (is_open and first.row.time_share < _LEADING_SHARE)
 
 
 def _splits(part: Part, whole: Whole) -> bool:

@@ -68,7 +68,6 @@ from nfslat.tally.slowest import Slowest
 SIDES = ("server", "client")
 _OF_A_PAIR = ("captures-overlap", "no-overlap")  # notes on the time that two captures have in common
 _MOST_STRETCHES, _MOST_OF_PAIR = 512, 64
-_OPS_OF_PHASE = 1000  # of a window: a part with fewer is not judged by itself
 
 
 class Whole:
@@ -157,10 +156,9 @@ class Whole:
             kept = self._of_pairs.setdefault((part.row.client, part.row.server), [])
             kept.append(structs.replace(part, begin_ns=when_ns[0], end_ns=when_ns[1]))
             kept[:] = in_pairs(kept) if len(kept) > _MOST_OF_PAIR else kept
-        phases = phases_of(c, hosts)
-        if not phases or any(phase.row.ops < _OPS_OF_PHASE for phase in phases):
-            phases = [judged.part(phase_row(c, c, Span(None, None, 0), judged.verdict, inflight), "")]
-        for phase in phases:
+        for phase in phases_of(c, hosts) or [
+            judged.part(phase_row(c, c, Span(None, None, 0), judged.verdict, inflight), "")
+        ]:
             begin_ns, end_ns = phase.begin_ns or when_ns[0], phase.end_ns or when_ns[1]
             self.stretches.append(structs.replace(phase, begin_ns=begin_ns, end_ns=end_ns))
         if len(self.stretches) > _MOST_STRETCHES:

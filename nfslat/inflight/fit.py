@@ -20,7 +20,7 @@ from nfslat.inflight.ranks import rank_correlation
 from nfslat.inflight.weights import INTERCEPT, WEIGHTS
 from nfslat.kernels.dispatch import Work, in_flight
 from nfslat.model.record import Record
-from nfslat.model.tables import I64, Bool
+from nfslat.model.tables import I32, I64, Bool
 
 LIKELY, CERTAIN = 0.75, 0.97  # probability from which a limit is told, and told as certain
 _MOST_CALLS = 60_000  # in a row, those that wait longest: more say the same of a mark, and take longer
@@ -40,7 +40,7 @@ class Replay(Record, eq=False, dict=True):
     threads: int
     taken_ns: I64  # when each call was taken; its reply where it had no thread
     forced: Bool  # answered without a thread
-    depth: I64  # in flight on arrival, itself included; beyond all where that is not known
+    depth: I32  # in flight on arrival, itself included; beyond all where that is not known
     main: Bool  # of the operation that takes most of the time
     light: Bool  # of other operations, that need neither data nor a name
     seen: int  # at work at once, at least ...

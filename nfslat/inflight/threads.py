@@ -27,7 +27,7 @@ from nfslat.kernels.dispatch import Order, Work, in_flight, most_at_once, starts
 from nfslat.kernels.order import ranks
 from nfslat.model.blocks import largest
 from nfslat.model.protocol import NULL
-from nfslat.model.tables import F64, I16, I64, Bool
+from nfslat.model.tables import F64, I16, I32, I64, Bool
 
 FEWEST = 60  # calls; fewer do not tell a queue from chance
 _SAMPLE, _PIECE = 60_000, 10_000  # calls that a search looks at, in pieces of so many that follow each other
@@ -140,8 +140,8 @@ class _Search(NamedTuple):
     work: Work
     bound: Bound
     most: int  # in flight
-    depth: I64
-    known: I64  # the same, beyond all where that is not known
+    depth: I32
+    known: I32  # the same, beyond all where that is not known
     main: Bool
     light: Bool
     is_plain: bool  # nearly all calls were sent once
@@ -245,7 +245,7 @@ def regularity(work: Work, kind: I16) -> F64:
     return score.known[best]
 
 
-def _searched(work: Work, kind: I16, depth: I64, bound: Bound, least: int) -> list[tuple[Scores, int]]:
+def _searched(work: Work, kind: I16, depth: I32, bound: Bound, least: int) -> list[tuple[Scores, int]]:
     """The number of threads that fits best by each order of turns."""
     samples, most = list(_pieces(work, kind, depth)), int(depth.max())
     one_stream = bool((work.stream == work.stream[0]).all())
@@ -302,7 +302,7 @@ class _Unqueued(NamedTuple):
     least: int  # threads: with fewer the others would have to work faster than those
 
 
-def _the_unqueued(work: Work, main: Bool, depth: I64, bound: Bound) -> _Unqueued:
+def _the_unqueued(work: Work, main: Bool, depth: I32, bound: Bound) -> _Unqueued:
     """A call that arrives while no more are in flight than threads are known to exist waits for none."""
     server_ns = work.server_ns
     alone, others = main & (depth <= bound.threads), main & (depth > bound.threads)
@@ -324,7 +324,7 @@ def _median(times: I64) -> tuple[float, float, float]:
     return float(least), sum(middle) / 2, float(most)
 
 
-def _by_little(work: Work, depth: I64, bound: Bound, alone: _Unqueued, score: Scores) -> int | str:
+def _by_little(work: Work, depth: I32, bound: Bound, alone: _Unqueued, score: Scores) -> int | str:
     """The T of those that fit that explains best why calls take longer than unqueued ones; text: why there is none."""
     server_ns = work.server_ns[alone.others]
     if alone.calls < _FEW_ALONE:
@@ -353,7 +353,7 @@ def _taken_ns(work: Work, threads: int, order: Order) -> tuple[I64, Bool]:
     return np.where(forced, work.reply_ns, start_ns), np.asarray(forced)
 
 
-def _pieces(work: Work, kind: I16, depth: I64) -> Iterator[tuple[Work, I16]]:
+def _pieces(work: Work, kind: I16, depth: I32) -> Iterator[tuple[Work, I16]]:
     """What the search looks at: all, or the pieces in which most is in flight.
 
     Of one connection it is known whose turn it is wherever a piece begins. Of several it is not, until the queue that
@@ -364,7 +364,7 @@ def _pieces(work: Work, kind: I16, depth: I64) -> Iterator[tuple[Work, I16]]:
         yield work, kind
         return
     begins = np.arange(0, rows, _PIECE)
-    sums = np.add.reduceat(depth, begins)
+    sums = np.add.reduceat(depth, begins, dtype=np.int64)
     if (work.stream == work.stream[0]).all():
         means = sums / np.diff(np.append(begins, rows))
         chosen, length = np.sort(begins[np.argsort(-means, kind="stable")[: _SAMPLE // _PIECE]]), _PIECE

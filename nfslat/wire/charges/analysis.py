@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -58,14 +58,20 @@ class Charged(Record, dict=True):
 
     def distance_ns(self, part: str, at: slice | I64 = slice(None)) -> I64:
         """Of call_net or reply_net of the matched ops in rows `at`, the shortest time on the way."""
-        left = np.minimum(self.net_ns[part][at], self.half_trips_ns[at])
-        np.maximum(left, 0, out=left)
-        of_part = self.rare.place == place(part)
+        (distance_ns,) = self._distances_ns(part, [at])
+        return distance_ns
+
+    def _distances_ns(self, part: str, blocks: Iterable[slice | I64]) -> Iterator[I64]:
+        of_part, taken = self.rare.place == place(part), None
         if of_part.any():
             taken = np.zeros(len(self.net_ns[part]), dtype=np.int64)
             np.add.at(taken, self.rare.row[of_part], self.rare.ns[of_part])
-            np.minimum(left, np.maximum(self.net_ns[part][at] - taken[at], 0), out=left)
-        return left
+        for at in blocks:
+            left = np.minimum(self.net_ns[part][at], self.half_trips_ns[at])
+            np.maximum(left, 0, out=left)
+            if taken is not None:
+                np.minimum(left, np.maximum(self.net_ns[part][at] - taken[at], 0), out=left)
+            yield left
 
     def sums(self, rows: I64 | None = None) -> dict[tuple[str, Cause | None], Sum]:
         """For each (place, cause) with any, of the matched ops in `rows`, or of all; cause None: what no cause explains
@@ -86,11 +92,12 @@ class Charged(Record, dict=True):
             of_key = key == one
             where, cause = divmod(one, len(CAUSES))
             out[PLACES[where], CAUSES[cause]] = Sum(int(rare.ns[of_key].sum()), int(np.count_nonzero(of_key)))
-        for part in NET:
-            distance = self.distance_ns(part, slice(None) if rows is None else rows)
-            if some := int(np.count_nonzero(distance)):
-                out[part, Cause.DISTANCE] = Sum(int(distance.sum()), some)
         count = len(self.parts.matched) if rows is None else len(rows)
+        for part in NET:
+            blocks = each_block(count, lambda at: at if rows is None else rows[at])
+            found = [(int(ns.sum()), int(np.count_nonzero(ns))) for ns in self._distances_ns(part, blocks)]
+            if some := sum(ops for _, ops in found):
+                out[part, Cause.DISTANCE] = Sum(sum(ns for ns, _ in found), some)
         for part, whole in zip(PART_NAMES, self._totals(rows), strict=True):
             explained = sum(one.ns for (where, _), one in out.items() if where == part)
             out[part, None] = Sum(whole - explained, count)
@@ -173,7 +180,7 @@ def charge(
         [
             sent_again,
             blocked_claims(pair, server, client),
-            overtaken_claims(pair, server, client, half_ns),
+            overtaken_claims(pair, server, client, waits, half_ns),
             held,
             sending_claims(pair, of_client, of_server),
             in_socket,
