@@ -114,6 +114,8 @@ def _parting(own_ns: I64, op: I64) -> dict[int, float]:
 def very_long(own_ns: I64, op: I64) -> dict[int, float]:
     """The same of a few, or one, that take a second or more and have a quarter of all the time, where all others are
     quick beside each of them. What has no others of its kind (a COPY of a large file) may take as long by nature."""
+    if own_ns.max(initial=0) < _VERY_LONG_NS:
+        return {}
     is_long = own_ns >= _VERY_LONG_NS
     is_long &= (np.bincount(op[~is_long], minlength=int(op.max()) + 1) >= FEWEST)[op]
     if not is_long.any() or own_ns[is_long].sum() < _QUARTER * own_ns.sum():

@@ -44,7 +44,7 @@ class Whole(NamedTuple):
     verdict: Verdict
     mean: Layers  # with what the application measured, where that is known
     threads: int | None  # for which its calls wait
-    is_reckoned: bool = False  # ops that are not shown have much of its time, and they are of no part
+    shown: float = 1.0  # where ops that are not shown have much of its time, at least the share of those that are
     judge: Callable[[Sequence[Diagnosis]], Verdict] | None = None  # the verdict that other causes would make
 
 
@@ -59,8 +59,10 @@ def lead_by_parts(
         return None  # what passes between tries is in no part's response times
     if whole.mean.client_ms is not None:
         return None if of_hosts else _beside_the_application(parts, whole) or _with_those_of_parts(parts, whole)
-    if whole.is_reckoned or (whole.verdict.objectives and whole.verdict.outcome == "no-fault"):
+    if whole.verdict.objectives and whole.verdict.outcome == "no-fault":
         return None  # what is met is met, whatever a part of the time took
+    if whole.shown < 1.0:  # the others are of no part
+        return None if of_hosts else _with_those_of_parts(parts, whole)
     first, explained = _that_explains_most(parts)
     if whole.verdict.outcome == "no-fault" and not explained:
         first = max(parts, key=lambda part: (part.verdict.outcome == "undecided", part.row.time_share))
@@ -249,7 +251,7 @@ def _with_those_of_parts(parts: Sequence[Part], whole: Whole) -> tuple[list[Diag
     having = [(part, cause) for part in parts for cause in part.causes if cause.code == DELAY]
     mean = whole.mean
     on_wire = (mean.server_ms + mean.network_ms) / max(mean.total_ms, 1e-9)
-    share = on_wire * sum((cause.share or 0.0) * part.row.time_share for part, cause in having)
+    share = whole.shown * on_wire * sum((cause.share or 0.0) * part.row.time_share for part, cause in having)
     if share < _DELAY_SHARE:
         return None
     part, cause = max(having, key=lambda both: both[0].row.time_share)

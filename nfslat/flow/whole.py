@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec import structs
 
+from nfslat.analyse import with_threads
 from nfslat.answer import model
 from nfslat.answer.words import missing_ops
 from nfslat.errors import InputError
@@ -103,13 +104,15 @@ class Whole:
             self.fates.add({"client": Lone.of(pair.client.ops, ran_ns, pair.filters)})
             return
         self.fates.add_compared(c)
+        known = self.beside.known_of(c)
+        c = with_threads(c, known.threads)
         # In `pair.found`: a call that hangs was sent in an earlier window.
         self.filters = pair.filters
         sums = Sums.of_block(c, self.filters, self._sums, pair.found)
         self._sums = sums if self._sums is None else self._sums + sums
         if not len(c.matched):
             return
-        by_op, took_ns, known = sums_by_operation(c), float(c.client_srt_ns.sum()), self.beside.known_of(c)
+        by_op, took_ns = sums_by_operation(c), float(c.client_srt_ns.sum())
         parts = part_times(c).as_sketches()  # of all ops together: of so many no percentile would be exact
         self._judge(c, known, matched_ops(c, brief=True, sums=by_op), sums, (pair.begin_ns, pair.end_ns))
         self._by_op += by_op
@@ -271,7 +274,7 @@ class Whole:
         tail = Layers(slow.server_ms.mean, slow.network_ms.mean)
         said = verdict(mean, tail, ground, [*causes, *hanging], objectives)
         threads = inflight.server.threads_estimate
-        whole = OfAll(causes, said, mean, threads, is_reckoned=unseen is not None)
+        whole = OfAll(causes, said, mean, threads, shown=1.0 if unseen is None else 1.0 - unseen.share_of_time[1])
         rows, pairs = self._rows_of_pairs()
         of_pairs = lead_by_parts(pairs, whole, of_hosts=True)
         if of_pairs is not None:

@@ -11,8 +11,7 @@ from nfslat.model.decoded import Decoded
 from nfslat.model.details import Ended, Pauses, Tcp, TcpEvent, TcpEvents, Went
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I8, I64, Bool
-from nfslat.wire.stalls import classify
-from nfslat.wire.window_scales import with_windows
+from nfslat.wire.stalls import classify, with_windows
 
 _NUMBERS = 1 << 32
 _FAR_NS = 1 << 62
