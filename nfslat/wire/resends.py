@@ -79,14 +79,14 @@ def _sent_long_after(server: Decoded, client: Decoded, places: I32, matched: Mat
     """Of replies but for those in `known`: places of those of which bytes came late that the server had sent again, and
     when it had. A window hands on its ops some seconds after its end, so that only the connection tells what is sent
     again later; `places` are of the client's ops."""
-    nothing = np.zeros(0, dtype=np.int64)
-    resent, again = client.details.resent, segments_of(server, TcpEvent.RETRANSMISSION)
+    resent = client.details.resent
     late = resent.take((resent.is_reply == 1) & (resent.kind == Again.LATE))
     row = places[late.op].astype(np.int64)
     asked = (row != NULL) & ~np.isin(row, known)
     late, row = late.take(asked), row[asked]
+    again = segments_of(server, TcpEvent.RETRANSMISSION)
     if not len(row) or not len(again.way):
-        return nothing, nothing
+        return row[:0], row[:0]
     came, ops = segments_of(client, TcpEvent.OUT_OF_ORDER), client.ops
     number_of = dict(zip(zip(came.way.tolist(), came.t_ns.tolist(), strict=True), came.number.tolist(), strict=True))
     way = ops.conn[late.op].astype(np.int64) * 2 + 1 - ops.direction[late.op]

@@ -77,12 +77,12 @@ def _only_overtaken(receiver: Decoded, sender: Decoded, way: I64, until_ns: I64)
     """
     if receiver.details.events_dropped or sender.details.events_dropped:
         return np.zeros(len(way), dtype=np.bool_)
-    filled_way, filled_ns, filled, _ = segments_of(receiver, TcpEvent.OUT_OF_ORDER)
+    filling = segments_of(receiver, TcpEvent.OUT_OF_ORDER)
     # Sent again is what the sender's capture shows twice; late there, it was lost in front of the capture.
     sent = Counter([*arrived_again(sender).tolist(), *segments_of(sender, TcpEvent.OUT_OF_ORDER).number.tolist()])
     lost = sent - Counter(arrived_again(receiver).tolist())
     fillers: dict[tuple[int, int], list[int]] = {}
-    for one, t_ns, seq in zip(filled_way.tolist(), filled_ns.tolist(), filled.tolist(), strict=True):
+    for one, t_ns, seq in zip(filling.way.tolist(), filling.t_ns.tolist(), filling.number.tolist(), strict=True):
         fillers.setdefault((one, t_ns), []).append(seq)
     out = []
     for key in zip(way.tolist(), until_ns.tolist(), strict=True):

@@ -98,16 +98,11 @@ class CameAgain(NamedTuple):
 def came_again(sender: Decoded, sender_ways: I64, receiver: Decoded, receiver_ways: I64) -> CameAgain:
     """Those of which every one that was sent came: of others nothing says which it was. By the TCP sequence numbers."""
     found = []
-    nothing = np.zeros(0, dtype=np.int64)
     for side, ways in ((sender, sender_ways), (receiver, receiver_ways)):
-        events = side.details.events
-        again = events.kind == TcpEvent.RETRANSMISSION
-        if not again.any():
-            return CameAgain(nothing, nothing, nothing)
-        events = events.take(again & np.isin(events.conn.astype(np.int64) * 2 + events.direction, ways))
-        number = _keys_and_numbers(side, events)[1]
-        order = np.lexsort((events.t_ns, number))
-        found.append((number[order], events.t_ns[order], events.frame[order].astype(np.int64)))
+        again = segments_of(side, TcpEvent.RETRANSMISSION)
+        rows = np.flatnonzero(np.isin(again.way, ways))
+        order = rows[np.lexsort((again.t_ns[rows], again.number[rows]))]
+        found.append((again.number[order], again.t_ns[order], again.frame[order]))
     (sent, sent_ns, _), (came, came_ns, frame) = found
     both = np.intersect1d(sent, came)
     both = both[(both >= 0) & (_counts(both, sent) == _counts(both, came))]
@@ -127,6 +122,7 @@ class SegmentsOf(NamedTuple):
     t_ns: I64
     number: I64  # first TCP sequence number; -1 where that is not known
     bytes: I64
+    frame: I64
 
 
 def segments_of(side: Decoded, kind: TcpEvent) -> SegmentsOf:
@@ -134,7 +130,7 @@ def segments_of(side: Decoded, kind: TcpEvent) -> SegmentsOf:
     events = side.details.events
     some = events.take(events.kind == kind)
     way = some.conn.astype(np.int64) * 2 + some.direction
-    return SegmentsOf(way, some.t_ns, _keys_and_numbers(side, some)[1], some.value)
+    return SegmentsOf(way, some.t_ns, _keys_and_numbers(side, some)[1], some.value, some.frame.astype(np.int64))
 
 
 def _keys_and_numbers(side: Decoded, table: Pauses | TcpEvents) -> tuple[I64, I64]:
