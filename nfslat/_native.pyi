@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, TypeAlias, TypedDict, final
+from typing import Any, Protocol, TypeAlias, TypedDict, final
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +68,36 @@ def prints(paths: list[str], job: Job, wanted: int | None = None) -> Columns:
 
 def share_out(paths: list[str], outs: list[str], shares: npt.NDArray[np.uint8], job: Job) -> None:
     """Write each packet to that of `outs` whose number `shares` has; one with another number goes nowhere."""
+
+def cut(
+    path: str | PathLike[str],
+    out: str | PathLike[str],
+    spans: tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.int32]],
+    ways: Sequence[tuple[str, int, str, int]],
+) -> npt.NDArray[np.uint32]:
+    """Write packets of a file, in its order, to `out` as pcapng; returns their numbers.
+
+    They are those between the first and the last numbers of `spans`, which are in the order of the first ones, that go
+    from one end to the other of a row of `ways` (below 0: all), and those with which such a connection begins.
+    """
+
+@final
+class Lines:
+    """The columns of a table of numbers, as text."""
+
+    def __init__(self, columns: Sequence[tuple[str, str, str, Sequence[str] | None]]) -> None:
+        """For each what stands in front of it always, and where it is not null; its form; and its texts, where its
+        numbers are rows of these.
+
+        Forms are "decimal", "hex", "hex8" (eight digits), "micros", "seconds" and "moment" of ns, "text", "cell" (a
+        text as CSV quotes it) and "nothing". Raises ``ValueError`` for any other.
+        """
+
+    def of(self, cells: Sequence[tuple[npt.NDArray[np.int64] | None, npt.NDArray[np.bool_] | None]], rows: int) -> str:
+        """All that stands in some rows: the numbers of each column (None: its form is "nothing"), and where it is null.
+
+        Raises ``ValueError`` where these are not as many, not as long, or rows of no text.
+        """
 
 def unreadable(path: str) -> tuple[int, int, int, int]:
     """Of the first 65,536 packets: how many, those of RDMA, those of them with NFS, TLS records on NFS's port."""
@@ -296,8 +326,9 @@ Mptcp: TypeAlias = tuple[int | None, tuple[int | None, int | None], tuple[int, i
 class Trace:
     """The TCP of a capture."""
 
-    packets: Columns  # `nfslat.tcp.packets.Packets`
-    signals: Columns  # `nfslat.tcp.mptcp.Signals`
+    packets: Columns  # `nfslat.tcp.packets.Packets`, those of each conversation side by side
+    places: npt.NDArray[np.int32]  # of each of these in the capture
+    signals: Columns  # `nfslat.tcp.mptcp.Signals`, in the order of their packets
     # Ends, reconnect, both ways; of MPTCP what makes a `nfslat.tcp.mptcp.Subflow`
     conversations: list[tuple[Ends, int, Way, Way, Mptcp | None]]
     total_packets: int
@@ -315,6 +346,7 @@ def packets(paths: Sequence[str | PathLike[str]], ports: Sequence[int], stream: 
     """
 
 _I32: TypeAlias = npt.NDArray[np.int32]
+_I8: TypeAlias = npt.NDArray[np.int8]
 _U8: TypeAlias = npt.NDArray[np.uint8]
 _JoinSide: TypeAlias = tuple[_I32, npt.NDArray[np.int16], npt.NDArray[np.uint32], _I32, _I32]
 
@@ -399,3 +431,115 @@ def histogram(durations_ns: _I64, buckets: int) -> list[int]:
 
 def xid_steps(xids: npt.NDArray[np.uint32], largest: int) -> tuple[bool, int, int, int, int]:
     """`nfslat.decode.xid_gaps.Steps`, of at least one XID."""
+
+class _Packets(Protocol):
+    """`nfslat.tcp.packets.Packets`: of all its columns."""
+
+    @property
+    def t_ns(self) -> _I64: ...
+
+class _Stream(Protocol):
+    """`nfslat.tcp.stream.Stream`: of its packets, direction, and columns that `stream` gives."""
+
+    @property
+    def direction(self) -> int: ...
+
+class _Level(Protocol):
+    """`nfslat.tcp.mptcp.Level`."""
+
+    @property
+    def edge(self) -> tuple[_I64, _I64]: ...
+
+class _Pauses(Protocol):
+    """`nfslat.model.details.Pauses`: of all its columns."""
+
+    @property
+    def begin_ns(self) -> _I64: ...
+
+def shared_packets(
+    captures: tuple[_Packets, _Packets], firsts: tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]]
+) -> list[tuple[int, int, bool, int]]:
+    """`nfslat.tcp.same`: a conversation of either capture, whether its directions are the other way round in the second
+    one, and how many packets that both have say so."""
+
+def same_packets(
+    captures: tuple[_Packets, _Packets],
+    ways: tuple[int, int],
+    firsts: tuple[tuple[int, int], tuple[int, int]],
+    from_syn: bool,
+) -> tuple[_I64, _I64]:
+    """`nfslat.tcp.same`: rows in either capture of a conversation of the packets of a direction that both have."""
+
+def passage(
+    captures: tuple[_Packets, _Packets],
+    ways: tuple[int, int],
+    same: tuple[_I64, _I64],
+    ran: tuple[tuple[int, int], tuple[int, int]],
+    shift: int,
+    sender: int,
+    half_trip_ns: int,
+) -> tuple[tuple[list[int], list[int]], list[int], _I64]:
+    """`nfslat.tcp.passage`: packets of either capture by what became of them; bytes, bytes sent, lost, missed, surplus,
+    and packets that came late; rows of the sender's that were sent again for nothing."""
+
+def classify(pauses: _Pauses, rtt_min_ns: _I64, mss: _I64, sender_rtt_ns: _I64, jitter_ns: int) -> _I8:
+    """`nfslat.wire.stalls.classify`."""
+
+def told_windows(pauses: _Pauses) -> _I64:
+    """`nfslat.wire.stalls.with_windows`: the windows, where they are told after all."""
+
+def timer_ms(held_ns: int) -> int | None:
+    """The delayed-ACK timer that goes with an ACK held so long: 40 (Linux), 50 or 100 (Solaris), 200 (Windows, BSD),
+    500 (the most that RFC 1122 allows); None: no such timer."""
+
+def timers_ms(held_ns: _I64) -> tuple[_I64, _I64]:
+    """For each ACK the name of the timer that held it for so long (NULL: none known), and how many it held."""
+
+def stream(packets: _Packets, direction: int) -> list[_I64]:
+    """`nfslat.tcp.stream.Stream`: rows, high, acked, heard, said, covered."""
+
+def progress(one: _Stream) -> list[_I64]:
+    """`nfslat.tcp.progress.Progress`: its columns."""
+
+def never_seen(packets: _Packets, rows: _I64) -> _I64:
+    """Places in `rows`, which have payload of one direction, of what was sent again though it was never seen: duplicate
+    ACKs asked for it (`nfslat.tcp.packets.Kind`)."""
+
+def samples(one: _Stream) -> tuple[_I64, _I64, _I64, int, int]:
+    """`nfslat.tcp.floors.Samples`: its fields."""
+
+def needless(one: _Stream, near_ns: int, far_ns: int) -> _I64:
+    """Rows of what was sent again although it had arrived, as far as one capture proves it: from there to the receiver
+    and back takes `near_ns`, to the sender `far_ns` (NULL: not known).
+
+    The bytes had been acknowledged when the packet passed, and its sender cannot have heard of that yet (else the ACK
+    was lost); or their ACK passes sooner than the way to the receiver and back takes (RFC 3522, the Eifel detection, by
+    times); or the receiver says that bytes came twice (D-SACK, RFC 2883, used as RFC 3708 does). At the receiver's own
+    end each packet of bytes that were seen there is one, unless an ACK was lost.
+    """
+
+def silences(
+    one: _Stream,
+    needless: _I64,
+    level: _Level | None,
+    shift: int | None,
+    mss: int | None,
+    ways_ns: tuple[int, int, int, int],
+) -> tuple[Columns, _I64, _I8, _I64, _I64, _I64]:
+    """`nfslat.tcp.silences.Silences`: its columns. `shift`: of the receiver's windows; `ways_ns`: from the capture to
+    the receiver and to the sender, and back, how much later the sender hears what passes, and from end to end."""
+
+class _Samples(Protocol):
+    """`nfslat.tcp.floors.Samples`: of its columns."""
+
+    @property
+    def covered(self) -> _I64: ...
+
+class _Silences(Protocol):
+    """`nfslat.tcp.silences.Silences`: of its columns."""
+
+    @property
+    def causes(self) -> _I8: ...
+
+def late_acks(one: _Stream, samples: _Samples, silences: _Silences, near_ns: int) -> list[_I64]:
+    """`nfslat.tcp.rounds.LateAcks`: its columns. From the capture to the receiver and back takes `near_ns`."""

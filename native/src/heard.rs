@@ -111,7 +111,7 @@ pub fn places<T: Ord>(column: &[T], wanted: &[T]) -> Vec<i64> {
 const NEAR: usize = 12;
 
 /// The same of one, sought from `at` on: one by one, then in steps that double, then by halves.
-fn place<T: Ord>(column: &[T], value: &T, at: usize) -> usize {
+pub fn place<T: Ord>(column: &[T], value: &T, at: usize) -> usize {
     let mut low;
     let (mut high, mut step) = (at, 1);
     if column.get(at).is_some_and(|one| one < value) {

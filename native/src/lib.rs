@@ -5,7 +5,7 @@
 //!                                                                                -> news -> files
 //!                          -> apart (a decoder for each pair of addresses)
 //!                          -> windows (what has ended so far, again and again)
-//!                          -> split (captures of some pairs of addresses)
+//!                          -> split (captures of some pairs of addresses), cut (of some messages)
 //!                          -> ring (the newest packets, as they are)
 //!                                        -> conversations -> packets
 //! ```
@@ -21,6 +21,7 @@ pub mod compound;
 pub mod container;
 pub mod conversations;
 pub mod copies;
+pub mod cut;
 pub mod decoder;
 pub mod dispatch;
 pub mod erf;
@@ -34,6 +35,7 @@ pub mod interned;
 pub mod kernels;
 pub mod kinds;
 pub mod lane;
+pub mod lines;
 pub mod link;
 pub mod loads;
 pub mod mptcp;
@@ -63,6 +65,7 @@ pub mod sums;
 pub mod sweep;
 pub mod table;
 pub mod take;
+pub mod tcp;
 pub mod traffic;
 pub mod unread;
 pub mod waits;

@@ -166,11 +166,14 @@ fn table(py: Python<'_>, columns: Columns) -> PyResult<Py<PyDict>> {
 mod apart;
 #[cfg(target_os = "linux")]
 mod confine;
+mod cut;
 mod found;
 mod kernels;
+mod lines;
 mod load;
 mod packets;
 mod prints;
+mod tcp;
 mod windows;
 
 fn is_cut(files: &[capture::File]) -> bool {
@@ -247,6 +250,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<apart::Slices>()?;
     module.add_class::<packets::Trace>()?;
     module.add_class::<windows::Windows>()?;
+    module.add_class::<lines::Lines>()?;
+    module.add_function(wrap_pyfunction!(cut::cut, module)?)?;
     #[cfg(target_os = "linux")]
     module.add_function(wrap_pyfunction!(confine::confine, module)?)?;
     module.add_function(wrap_pyfunction!(peek, module)?)?;
@@ -255,6 +260,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(apart::decode_slices, module)?)?;
     module.add_function(wrap_pyfunction!(apart::split, module)?)?;
     module.add_function(wrap_pyfunction!(packets::packets, module)?)?;
+    tcp::register(module)?;
     module.add_function(wrap_pyfunction!(prints::prints, module)?)?;
     module.add_function(wrap_pyfunction!(prints::share_out, module)?)?;
     module.add_function(wrap_pyfunction!(prints::unreadable, module)?)?;

@@ -24,7 +24,7 @@ class Scores:
         kind = np.concatenate([kind for _, kind in samples])
         by_kind = np.argsort(kind, kind="stable")
         self._groups = np.split(by_kind, np.flatnonzero(np.diff(kind[by_kind])) + 1)
-        server_ns = np.concatenate([work.reply_ns - work.arrival_ns for work, _ in samples])
+        server_ns = np.concatenate([work.server_ns for work, _ in samples])
         # As if no call ever waited. What is forced costs more than that, or an operation of which all calls are
         # forced would be cheap.
         self._unqueued = [float(native.log_spacings(server_ns[rows], RESOLUTION_NS).mean()) for rows in self._groups]

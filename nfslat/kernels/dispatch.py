@@ -27,6 +27,11 @@ class Work(NamedTuple):
         """Columns that are in the order of `arrival_ns`."""
         return cls(arrival_ns, reply_ns, stream, native.by_reply(np.ascontiguousarray(reply_ns)))
 
+    @property
+    def server_ns(self) -> I64:
+        """From the arrival of each call to its reply."""
+        return self.reply_ns - self.arrival_ns
+
     def part(self, rows: slice | I64) -> Work:
         """Some of it, in its order."""
         return Work.of(self.arrival_ns[rows], self.reply_ns[rows], self.stream[rows])

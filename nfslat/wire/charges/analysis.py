@@ -29,6 +29,7 @@ _EDGE = 0.2  # of a stretch of time, at each end
 _OTHERS = 0.1  # of its ops, where the stretch begins or ends a little beside a change
 _FEW = 20
 _SAME, _SAME_NS = 0.1, 500_000  # from the quickest trips to the median
+_PIECES, _FLAT = 8, 0.05  # of a stretch, in each of which the quickest trip is the same, within that part of it
 
 
 class Sum(NamedTuple):
@@ -179,7 +180,7 @@ def charge(
         [
             sent_again,
             blocked_claims(pair, server, client),
-            overtaken_claims(pair, server, client, half_ns),
+            overtaken_claims(pair, server, client, waits, half_ns),
             held,
             sending_claims(pair, of_client, of_server),
             in_socket,
@@ -228,7 +229,8 @@ def _of_stretch_ns(parts: Parts, net_ns: dict[str, I64], mine: slice | I64) -> i
     """Half of the round trip that these ops of a stretch of time have in common; 0 where they have none.
 
     Its ends are not exact, so the middle counts, unless more than a few ops at the ends took another way: then the path
-    changed within the stretch. A path's length is the same for all; a queue's comes and goes.
+    changed within the stretch. A path's length is the same for all; a queue's comes and goes. Where most wait for
+    something else as well, the quickest of each piece are as long.
     """
     begin_ns = parts.client.t0[parts.matched.client[mine]]
     first, last = int(begin_ns.min()), int(begin_ns.max())
@@ -240,7 +242,9 @@ def _of_stretch_ns(parts: Parts, net_ns: dict[str, I64], mine: slice | I64) -> i
     trips = every[middle]
     low, usual = np.percentile(trips, [5, 50])
     room = max(_SAME * low, _SAME_NS)
-    is_common = usual - low <= room and np.mean(every < low - room) <= _OTHERS
+    quickest = np.array([int(piece.min()) for piece in np.array_split(trips, _PIECES)])
+    is_flat = len(trips) >= _PIECES * _FEW and np.ptp(quickest) <= _FLAT * quickest.min()
+    is_common = (usual - low <= room or is_flat) and np.mean(every < low - room) <= _OTHERS
     return max(int(trips.min()), 0) // 2 if is_common else 0
 
 
