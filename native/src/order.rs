@@ -1,6 +1,6 @@
 //! Numbers in, their rows in ascending order out; or only what would stand at some places of that order.
 //!
-//! The twin of `nfslat/kernels/order.py`.
+//! `nfslat/kernels/order.py` calls it.
 
 const DIGIT_BITS: u32 = 11;
 const DIGITS: usize = 1 << DIGIT_BITS;
@@ -174,7 +174,7 @@ pub fn narrow_order(values: &[i64]) -> Vec<i32> {
 }
 
 /// From the number `near` places below to the one as far above, where `values` ascend: of each, in their own order, at
-/// least `least`, times how many there are and by how many places these two are apart (`nfslat.kernels.order.spacings`).
+/// least `least`, times how many there are and by how many places these two are apart (`regularity::log_spacings`).
 pub fn spacings(values: &[i64], near: usize, least: f64) -> Vec<f64> {
     let rows = narrow_order(values);
     let ordered: Vec<f64> = rows.iter().map(|&row| values[row as usize] as f64).collect();
