@@ -1,4 +1,4 @@
-//! Inner loops of nfslat's stages for which numpy is too slow; each has a twin in Python that a test holds it against.
+//! Inner loops of nfslat's stages for which numpy is too slow.
 
 /// What the ops of one side are joined by: connection, kind and XID, one row an op.
 pub struct Side<'a> {

@@ -1,4 +1,4 @@
-//! Inner loops of later stages, as Python sees them; each has a twin there.
+//! Inner loops of later stages, as Python sees them.
 
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
