@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shutil
@@ -48,7 +49,7 @@ class Tools(Record):
     def may(self, reads: Sequence[Path], writes: Path | None = None) -> confined.Limits:
         """What one of them may take and do that reads those files, and writes to that folder."""
         may = confined.limits(reads, writes, reserve=RESERVE_BYTES)
-        return may if self.are_confined else structs.replace(may, is_confined=False)
+        return may if self.are_confined else dataclasses.replace(may, is_confined=False)
 
     def start(self, command: Sequence[str], may: confined.Limits, **streams: Any) -> subprocess.Popen[Any]:
         """One of them; see `confined.start`."""
@@ -66,18 +67,18 @@ def located_tools(scratch: Path) -> Tools:
 
     Raises ``ToolError`` where one of them is missing.
     """
-    paths = {}
+    paths = []
     for name in ("tshark", "capinfos", "editcap", "mergecap"):
         found = shutil.which(name)
         if found is None:
             raise ToolError(f"{name} (of Wireshark) was not found; {_INSTALL}")
-        paths[name] = found
+        paths.append(found)
     configuration = scratch / "wireshark"
     configuration.mkdir()
     environment = {key: value for key, value in os.environ.items() if not key.startswith("WIRESHARK_")}
     # An empty personal configuration: no coloured, renamed or decoded-as surprises from the user's own profile.
     environment |= {"WIRESHARK_CONFIG_DIR": os.fspath(configuration), "LC_ALL": "C.UTF-8", "TZ": "UTC"}
-    return Tools(**paths, version="", environment=environment)
+    return Tools(*paths, "", environment)
 
 
 def checked(tools: Tools) -> Tools:
