@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, TypeAlias, TypedDict, final
+from typing import Any, Protocol, TypeAlias, TypedDict, final
 
 import numpy as np
 import numpy.typing as npt
@@ -326,8 +326,9 @@ Mptcp: TypeAlias = tuple[int | None, tuple[int | None, int | None], tuple[int, i
 class Trace:
     """The TCP of a capture."""
 
-    packets: Columns  # `nfslat.tcp.packets.Packets`
-    signals: Columns  # `nfslat.tcp.mptcp.Signals`
+    packets: Columns  # `nfslat.tcp.packets.Packets`, those of each conversation side by side
+    places: npt.NDArray[np.int32]  # of each of these in the capture
+    signals: Columns  # `nfslat.tcp.mptcp.Signals`, in the order of their packets
     # Ends, reconnect, both ways; of MPTCP what makes a `nfslat.tcp.mptcp.Subflow`
     conversations: list[tuple[Ends, int, Way, Way, Mptcp | None]]
     total_packets: int
@@ -345,6 +346,7 @@ def packets(paths: Sequence[str | PathLike[str]], ports: Sequence[int], stream: 
     """
 
 _I32: TypeAlias = npt.NDArray[np.int32]
+_I8: TypeAlias = npt.NDArray[np.int8]
 _U8: TypeAlias = npt.NDArray[np.uint8]
 _JoinSide: TypeAlias = tuple[_I32, npt.NDArray[np.int16], npt.NDArray[np.uint32], _I32, _I32]
 
@@ -361,7 +363,10 @@ def starts(calls: _Calls, threads: int, by_answer: bool, leaving: bool) -> npt.N
 def bound(calls: _Calls) -> tuple[int, int]:
     """`nfslat.kernels.dispatch.most_at_once`: so many threads must exist, and how often so many were at work."""
 
-def in_flight(calls: _Calls) -> npt.NDArray[np.int64]:
+def by_reply(reply_ns: npt.NDArray[np.int64]) -> _I32:
+    """Rows in the order of `nfslat.kernels.dispatch.Work.by_reply`."""
+
+def in_flight(calls: _Calls) -> _I32:
     """`nfslat.kernels.dispatch.in_flight`: calls without an answer when each one arrives."""
 
 _I64: TypeAlias = npt.NDArray[np.int64]
@@ -390,14 +395,151 @@ def places(ascending: _I32 | _I64, wanted: _I32 | _I64) -> _I64:
 def order(values: _I64) -> _I64:
     """`nfslat.kernels.order.argsort`: rows in ascending order."""
 
-def spacings(values: _I64, near: int, least: float) -> _F64:
-    """`nfslat.kernels.order.spacings`."""
-
 def grouped(groups: _I32, count: int) -> tuple[_I32, _I64]:
     """`nfslat.kernels.order.side_by_side`: rows by group, and how many each group has.
 
     Raises ``ValueError`` for a group that is not from 0 to `count` - 1.
     """
 
-def ranks(values: _I64, places: Sequence[int]) -> list[int]:
-    """`nfslat.kernels.order.ranks`: what stands at some places. Raises ``ValueError`` where there are not so many."""
+def ranks(values: npt.NDArray[Any], places: Sequence[int]) -> list[int]:
+    """`nfslat.kernels.order.ranks`: what stands at some places of int64 or int32. Raises ``ValueError`` where there are
+    not so many."""
+
+def regularity(
+    pieces: Sequence[_Calls],
+    groups: Sequence[_I64],
+    unqueued: Sequence[float],
+    resolution_ns: float,
+    blocks: int,
+    threads: int,
+    by_answer: bool,
+    leaving: bool,
+) -> tuple[_F64, _F64] | None:
+    """`nfslat.inflight.entropy.Scores`: nats by block of time, and what of them is for calls that are answered without
+    a thread; None where these are too many. `groups` are the rows of each operation, `unqueued` is what one of its
+    calls costs that has no density."""
+
+def log_spacings(times: _I64, resolution_ns: float) -> _F64:
+    """Minus the log density at each of `times`, from how far its neighbours are; 0 where there are too few."""
+
+def sums(groups: _I64 | None, values: npt.NDArray[Any], count: int) -> _I64 | list[int]:
+    """`nfslat.kernels.exact.exact_sums`, of int64, int32 or booleans. Raises ``ValueError`` for a group that is not
+    from 0 to `count` - 1."""
+
+def histogram(durations_ns: _I64, buckets: int) -> list[int]:
+    """`nfslat.tally.stats.histogram`: how many are in each of its buckets."""
+
+def xid_steps(xids: npt.NDArray[np.uint32], largest: int) -> tuple[bool, int, int, int, int]:
+    """`nfslat.decode.xid_gaps.Steps`, of at least one XID."""
+
+class _Packets(Protocol):
+    """`nfslat.tcp.packets.Packets`: of all its columns."""
+
+    @property
+    def t_ns(self) -> _I64: ...
+
+class _Stream(Protocol):
+    """`nfslat.tcp.stream.Stream`: of its packets, direction, and columns that `stream` gives."""
+
+    @property
+    def direction(self) -> int: ...
+
+class _Level(Protocol):
+    """`nfslat.tcp.mptcp.Level`."""
+
+    @property
+    def edge(self) -> tuple[_I64, _I64]: ...
+
+class _Pauses(Protocol):
+    """`nfslat.model.details.Pauses`: of all its columns."""
+
+    @property
+    def begin_ns(self) -> _I64: ...
+
+def shared_packets(
+    captures: tuple[_Packets, _Packets], firsts: tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]]
+) -> list[tuple[int, int, bool, int]]:
+    """`nfslat.tcp.same`: a conversation of either capture, whether its directions are the other way round in the second
+    one, and how many packets that both have say so."""
+
+def same_packets(
+    captures: tuple[_Packets, _Packets],
+    ways: tuple[int, int],
+    firsts: tuple[tuple[int, int], tuple[int, int]],
+    from_syn: bool,
+) -> tuple[_I64, _I64]:
+    """`nfslat.tcp.same`: rows in either capture of a conversation of the packets of a direction that both have."""
+
+def passage(
+    captures: tuple[_Packets, _Packets],
+    ways: tuple[int, int],
+    same: tuple[_I64, _I64],
+    ran: tuple[tuple[int, int], tuple[int, int]],
+    shift: int,
+    sender: int,
+    half_trip_ns: int,
+) -> tuple[tuple[list[int], list[int]], list[int], _I64]:
+    """`nfslat.tcp.passage`: packets of either capture by what became of them; bytes, bytes sent, lost, missed, surplus,
+    and packets that came late; rows of the sender's that were sent again for nothing."""
+
+def classify(pauses: _Pauses, rtt_min_ns: _I64, mss: _I64, sender_rtt_ns: _I64, jitter_ns: int) -> _I8:
+    """`nfslat.wire.stalls.classify`."""
+
+def told_windows(pauses: _Pauses) -> _I64:
+    """`nfslat.wire.stalls.with_windows`: the windows, where they are told after all."""
+
+def timer_ms(held_ns: int) -> int | None:
+    """The delayed-ACK timer that goes with an ACK held so long: 40 (Linux), 50 or 100 (Solaris), 200 (Windows, BSD),
+    500 (the most that RFC 1122 allows); None: no such timer."""
+
+def timers_ms(held_ns: _I64) -> tuple[_I64, _I64]:
+    """For each ACK the name of the timer that held it for so long (NULL: none known), and how many it held."""
+
+def stream(packets: _Packets, direction: int) -> list[_I64]:
+    """`nfslat.tcp.stream.Stream`: rows, high, acked, heard, said, covered."""
+
+def progress(one: _Stream) -> list[_I64]:
+    """`nfslat.tcp.progress.Progress`: its columns."""
+
+def never_seen(packets: _Packets, rows: _I64) -> _I64:
+    """Places in `rows`, which have payload of one direction, of what was sent again though it was never seen: duplicate
+    ACKs asked for it (`nfslat.tcp.packets.Kind`)."""
+
+def samples(one: _Stream) -> tuple[_I64, _I64, _I64, int, int]:
+    """`nfslat.tcp.floors.Samples`: its fields."""
+
+def needless(one: _Stream, near_ns: int, far_ns: int) -> _I64:
+    """Rows of what was sent again although it had arrived, as far as one capture proves it: from there to the receiver
+    and back takes `near_ns`, to the sender `far_ns` (NULL: not known).
+
+    The bytes had been acknowledged when the packet passed, and its sender cannot have heard of that yet (else the ACK
+    was lost); or their ACK passes sooner than the way to the receiver and back takes (RFC 3522, the Eifel detection, by
+    times); or the receiver says that bytes came twice (D-SACK, RFC 2883, used as RFC 3708 does). At the receiver's own
+    end each packet of bytes that were seen there is one, unless an ACK was lost.
+    """
+
+def silences(
+    one: _Stream,
+    needless: _I64,
+    level: _Level | None,
+    shift: int | None,
+    mss: int | None,
+    ways_ns: tuple[int, int, int, int],
+) -> tuple[Columns, _I64, _I8, _I64, _I64, _I64]:
+    """`nfslat.tcp.silences.Silences`: its columns. `shift`: of the receiver's windows; `ways_ns`: from the capture to
+    the receiver and to the sender, and back, how much later the sender hears what passes, and from end to end."""
+
+class _Samples(Protocol):
+    """`nfslat.tcp.floors.Samples`: of its columns."""
+
+    @property
+    def covered(self) -> _I64: ...
+
+class _Silences(Protocol):
+    """`nfslat.tcp.silences.Silences`: of its columns."""
+
+    @property
+    def causes(self) -> _I8: ...
+
+def late_acks(one: _Stream, samples: _Samples, silences: _Silences, near_ns: int) -> list[_I64]:
+    """`nfslat.tcp.rounds.LateAcks`: its columns. From the capture to the receiver and back takes `near_ns`."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nfslat.model.details import Pauses, Went
 from nfslat.model.protocol import NULL
-from nfslat.wire.window_scales import shift_of, with_windows
+from nfslat.wire.stalls import with_windows
 
 _MSS = 1448
 
@@ -40,10 +40,10 @@ def test_stops_to_the_byte_tell_the_scale() -> None:
 
 def test_seven_stops_are_not_enough() -> None:
     """And one that is sent again is none."""
-    announced = np.full(8, 724)
-    again = np.array([True] * 7 + [False])
-    assert shift_of(announced << 2, announced, again) == (2, False)
-    assert shift_of(announced << 2, announced, ~np.zeros(8, dtype=np.bool_)) == (2, True)
+    stops = _pauses([724 << 2] * 8, [724] * 8)
+    again = replace(stops, went=np.array([Went.NEW] * 7 + [Went.REPEATED], dtype=np.int8))
+    assert with_windows(again).window.tolist() == [NULL] * 8
+    assert with_windows(stops).window.tolist() == [724 << 2] * 8
 
 
 def test_room_for_a_segment_with_the_least_scale_is_room() -> None:
@@ -60,13 +60,12 @@ def test_a_known_window_stays_and_what_is_closed_is_known() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(1, 0xFFFF)), min_size=1, max_size=99))
-def test_no_window_is_told_that_what_was_in_flight_exceeds(stops: list[tuple[int, int]]) -> None:
-    """Of fewer than 100 stops none lies beyond the window but by a probe's byte, with any scale that there is; and none
-    with the next smaller one."""
-    under_way, announced = (np.array(column, dtype=np.int64) for column in zip(*stops, strict=True))
-    least, is_exact = shift_of(under_way, announced, np.ones(len(stops), dtype=np.bool_))
-    fits = [bool((under_way <= (announced << shift) + 1).all()) for shift in range(15)]
-    assert (least, fits[least]) == (fits.index(True) if True in fits else 14, True in fits)
-    assert not is_exact or (under_way == announced << least).sum() >= 8
-    window = with_windows(_pauses(under_way.tolist(), announced.tolist())).window
-    assert ((window == NULL) | (window + 1 >= under_way)).all() or not fits[least]
+def test_windows_are_told_by_the_least_scale_that_fits(stops: list[tuple[int, int]]) -> None:
+    """Of fewer than 100 stops none lies beyond the window but by a probe's byte, with any scale that there is; windows
+    are told where eight stops end with them to the byte, or there was room for a segment."""
+    under_way, announced = ([stop[at] for stop in stops] for at in (0, 1))
+    fits = [all(sent <= (window << shift) + 1 for sent, window in stops) for shift in range(15)]
+    least = fits.index(True) if True in fits else 14
+    is_exact = fits[least] and sum(sent == window << least for sent, window in stops) >= 8
+    expected = [window << least if is_exact or sent + _MSS <= window << least else NULL for sent, window in stops]
+    assert with_windows(_pauses(under_way, announced)).window.tolist() == expected

@@ -299,6 +299,7 @@ class Timeline:
         return Trace(
             source=Source("made by hand", ()),
             packets=Packets.from_columns(columns | {"head": np.array(columns["head"], dtype=np.uint64)}),
+            places=np.arange(len(lines), dtype=np.int32),
             conversations=(Conversation(Connection("tcp", *ends[0], *ends[1]), 0, (ways[order[0]], ways[order[1]])),),
             total_packets=len(lines),
             other_packets=0,

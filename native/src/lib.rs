@@ -51,6 +51,7 @@ pub mod plausible;
 pub mod prints;
 pub mod protocol;
 pub mod ranges;
+pub mod regularity;
 pub mod resent;
 pub mod results;
 pub mod ring;
@@ -60,14 +61,17 @@ pub mod segments;
 pub mod source;
 pub mod split;
 pub mod stream;
+pub mod sums;
 pub mod sweep;
 pub mod table;
 pub mod take;
+pub mod tcp;
 pub mod traffic;
 pub mod unread;
 pub mod waits;
 pub mod windows;
 pub mod xdr;
+pub mod xids;
 
 #[cfg(feature = "python")]
 mod python;

@@ -7,6 +7,7 @@ use crate::conversations::{self, Conversations, Judged};
 use crate::fragments::Fragments;
 use crate::link::{self, Ends, Frame, SYN, Segment};
 use crate::mptcp::{self, SignalRow, Signals};
+use crate::order::grouped;
 use crate::table::table;
 use crate::traffic::{Place, each_option};
 
@@ -192,6 +193,25 @@ impl Trace {
                 self.mptcp(number, direction, value, segment.flags, false);
             }
         }
+    }
+
+    /// Put the rows of each conversation side by side; where each was before. None is pushed afterwards.
+    pub fn by_conversation(&mut self) -> Vec<i32> {
+        let grouped = grouped(&self.rows.conversation, self.conversations.list.len());
+        let Some((order, _)) = grouped else { unreachable!("each row is of a conversation") };
+        let rows: Vec<u32> = order.iter().map(|row| *row as u32).collect();
+        if !rows.is_sorted() {
+            self.rows.keep(&rows);
+        }
+        if !self.signals.row.is_empty() {
+            let mut place = vec![0; rows.len()];
+            rows.iter().zip(0..).for_each(|(row, now)| place[*row as usize] = now);
+            self.signals.row.iter_mut().for_each(|row| *row = place[*row as usize]);
+            let mut signals: Vec<u32> = (0..self.signals.row.len() as u32).collect();
+            signals.sort_by_key(|signal| self.signals.row[*signal as usize]);
+            self.signals.keep(&signals);
+        }
+        order
     }
 
     /// The MPTCP option of a packet, the last row if that has one.

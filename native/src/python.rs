@@ -170,8 +170,10 @@ mod cut;
 mod found;
 mod kernels;
 mod lines;
+mod load;
 mod packets;
 mod prints;
+mod tcp;
 mod windows;
 
 fn is_cut(files: &[capture::File]) -> bool {
@@ -258,6 +260,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(apart::decode_slices, module)?)?;
     module.add_function(wrap_pyfunction!(apart::split, module)?)?;
     module.add_function(wrap_pyfunction!(packets::packets, module)?)?;
+    tcp::register(module)?;
     module.add_function(wrap_pyfunction!(prints::prints, module)?)?;
     module.add_function(wrap_pyfunction!(prints::share_out, module)?)?;
     module.add_function(wrap_pyfunction!(prints::unreadable, module)?)?;
@@ -266,9 +269,14 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kernels::order, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::ranks, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::grouped, module)?)?;
-    module.add_function(wrap_pyfunction!(kernels::spacings, module)?)?;
+    module.add_function(wrap_pyfunction!(load::regularity, module)?)?;
+    module.add_function(wrap_pyfunction!(load::log_spacings, module)?)?;
+    module.add_function(wrap_pyfunction!(load::sums, module)?)?;
+    module.add_function(wrap_pyfunction!(load::histogram, module)?)?;
+    module.add_function(wrap_pyfunction!(load::xid_steps, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::in_order, module)?)?;
-    module.add_function(wrap_pyfunction!(kernels::in_flight, module)?)?;
+    module.add_function(wrap_pyfunction!(load::in_flight, module)?)?;
+    module.add_function(wrap_pyfunction!(load::by_reply, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::places, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::starts, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::bound, module)?)?;

@@ -10,8 +10,7 @@ use crate::traffic::{Place, each_option};
 use hangs::{Asked, Stand};
 pub use hangs::{Cut, Hangs, Reset, Wait};
 use memory::Memory;
-use table::Pause;
-pub use table::Pauses;
+pub use table::{Pause, Pauses};
 
 /// In the middle of a message a sender has no reason to be silent: it has the bytes.
 const IN_MESSAGE_NS: u64 = 1_000_000;

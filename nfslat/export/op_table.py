@@ -23,7 +23,7 @@ _BLOCK = 1 << 16  # rows
 class OpTable:
     """One row a matched op, in order of the client's call. Columns are made when they are asked for, and not kept.
 
-    `columns` says what each is (docs/exports.md). Times are ns since 1970 on each side's own clock; where the clocks
+    `columns` says what each is (docs/outputs.md). Times are ns since 1970 on each side's own clock; where the clocks
     drift, server_srt_ns and the parts are on the client's. Ops that were under way when a clock was set have no row.
     """
 

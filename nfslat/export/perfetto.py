@@ -1,6 +1,6 @@
 """An `Analysis` -> Chrome trace JSON (ui.perfetto.dev, trace_processor): client, network and server, a span an op.
 
-Format: "Trace Event Format" (Google), events X, C and M, flows by bind_id; docs/perfetto.md says what stands in it.
+Format: "Trace Event Format" (Google), events X, C and M, flows by bind_id; docs/outputs.md says what stands in it.
 """
 
 from __future__ import annotations

@@ -19,10 +19,9 @@ from nfslat.errors import InputError
 from nfslat.model.record import Record
 from nfslat.model.tables import I64, Matched, Ops
 from nfslat.tcp.packets import Packets, Trace
-from nfslat.tcp.passage import Passage, passage
-from nfslat.tcp.same import Indexed, same_conversations, same_packets
+from nfslat.tcp.passage import Passage, Ran, passage
+from nfslat.tcp.same import Traces, same_conversations, same_packets
 
-Ran = tuple[tuple[int, int], tuple[int, int]]
 _SAMPLE = 1 << 16  # packets each way that the clocks are told by
 _TELLING = 512  # conversations that tell of clocks and ends
 
@@ -30,7 +29,7 @@ _TELLING = 512  # conversations that tell of clocks and ends
 class Pair:
     """A conversation at both ends; what is not asked for is not worked out. Directions are those of the first trace."""
 
-    def __init__(self, traces: tuple[Indexed, Indexed], rows: tuple[int, int], *, is_turned: bool) -> None:
+    def __init__(self, traces: Traces, rows: tuple[int, int], *, is_turned: bool) -> None:
         self.rows = rows  # among the conversations of either trace
         self.is_turned = (
             is_turned  # the second trace saw the other endpoint first, so that its directions are exchanged
@@ -41,7 +40,7 @@ class Pair:
 
     @cached_property
     def same(self) -> tuple[tuple[I64, I64], tuple[I64, I64]]:
-        """Of each direction, rows in either trace of the packets that are in both."""
+        """Of each direction, rows of the conversation in either trace, of the packets that are in both."""
         return (
             same_packets(self._traces, self.rows, self.is_turned, 0),
             same_packets(self._traces, self.rows, self.is_turned, 1),
@@ -54,7 +53,7 @@ class Pair:
         (a, b), (c, d) = self.same
         following = np.searchsorted(c, a)
         a, b, following = (one[following < len(c)] for one in (a, b, following))
-        first, second = (trace.packets.t_ns for trace in self._traces)
+        first, second = (trace.of(row).t_ns for trace, row in zip(self._traces, self.rows, strict=True))
         return np.asarray((second[b] - first[a]) - (second[d[following]] - first[c[following]]), dtype=np.int64)
 
     @cached_property
@@ -98,10 +97,11 @@ class Theta(Record):
 
 def correlate(first: Trace, second: Trace) -> Both:
     """The traces' conversations, matched. Raises ``InputError`` where they share none."""
-    indexed = Indexed(first), Indexed(second)
-    pairs = [Pair(indexed, rows, is_turned=turned) for rows, turned in same_conversations(*indexed)]
+    traces = first, second
+    pairs = [Pair(traces, rows, is_turned=turned) for rows, turned in same_conversations(traces)]
     # The clocks, and whose end is whose, are told by those with most packets; thousands would tell no more.
-    pairs.sort(key=lambda pair: -indexed[0].count(pair.rows[0]))
+    packets = np.diff(first.begins)
+    pairs.sort(key=lambda pair: -packets[pair.rows[0]])
     largest = [pair for pair in pairs[:_TELLING] if any(len(rows) for rows, _ in pair.same)]
     if not largest:
         raise InputError(
@@ -120,11 +120,11 @@ def correlate(first: Trace, second: Trace) -> Both:
     for pair in pairs:
         if id(pair) not in told:
             pair.sender = _at_host(hosts, first.conversations[pair.rows[0]].ends.source(0)[0])
-    theta = _theta((first, second), largest)
-    ran = _running((first, second), theta)
+    theta = _theta(traces, largest)
+    ran = _running(traces, theta)
     for pair in pairs:
         pair.ran = ran
-    return Both((first, second), tuple(sorted(pairs, key=lambda pair: pair.rows)), theta)
+    return Both(traces, tuple(sorted(pairs, key=lambda pair: pair.rows)), theta)
 
 
 def _at_host(hosts: Counter[tuple[str, int]], host: str) -> int:
@@ -138,17 +138,22 @@ def _theta(traces: Sequence[Trace], pairs: Sequence[Pair]) -> Theta | None:
     back: list[tuple[I64, I64]] = []
     for pair in pairs:
         for way in (0, 1):
-            (there if (pair.sender + way) % 2 == 0 else back).append(pair.same[way])
+            rows = [
+                same + trace.begins[row] for same, trace, row in zip(pair.same[way], traces, pair.rows, strict=True)
+            ]
+            (there if (pair.sender + way) % 2 == 0 else back).append((rows[0], rows[1]))
     one, two = (
         [np.concatenate([pair[side] for pair in ways]) if ways else np.zeros(0, np.int64) for side in (0, 1)]
         for ways in (there, back)
     )
     if not len(one[0]) or not len(two[0]):
         return None
-    one, two = ([side[np.argsort(ways[0], kind="stable")] for side in ways] for ways in (one, two))
+    # In the order of the first capture.
+    places = traces[0].places
+    one, two = ([side[np.argsort(places[ways[0]], kind="stable")] for side in ways] for ways in (one, two))
     step = -(-max(len(one[0]), len(two[0])) // _SAMPLE)
     at = np.arange(0, len(one[0]), step)
-    behind = np.searchsorted(two[0], one[0][at])
+    behind = np.searchsorted(places[two[0]], places[one[0][at]])
     at, behind = at[behind < len(two[0])], behind[behind < len(two[0])]
     if not len(at):
         at, behind = np.zeros(1, np.int64), np.full(1, len(two[0]) - 1)

@@ -6,10 +6,11 @@ from enum import StrEnum
 
 import numpy as np
 
+from nfslat.kernels.compiled import native
 from nfslat.model.protocol import NULL
 from nfslat.model.record import Record
-from nfslat.model.tables import I64, Bool
-from nfslat.tcp.packets import ACK, SYN, Kind, Packets, Talk
+from nfslat.model.tables import I64
+from nfslat.tcp.packets import ACK, SYN, Talk
 from nfslat.tcp.stream import Stream
 
 _BESIDE = 2  # an end is where the capture was taken if the way to the other one is so many times as long
@@ -77,49 +78,7 @@ class Samples(Record, eq=False):
 
 def samples(one: Stream) -> Samples:
     """All round trips of what one side sends, as seen where the capture was taken."""
-    packets, said = one.packets, one.said
-    kinds = packets.kind[one.rows]
-    fresh = (kinds == Kind.NEW) | (kinds == Kind.AHEAD)
-    again = (kinds == Kind.RETRANSMISSION) | (kinds == Kind.OUT_OF_ORDER)
-    data, first = one.rows[fresh], one.acked[fresh]
-    covered = np.append(said, NULL)[first]
-    seen = (covered > data) & (packets.t_ns[covered] >= packets.t_ns[data])
-    repaired = np.zeros(len(data), dtype=np.bool_)
-    if again.any():
-        repaired = _overlaps(packets, data, one.rows[kinds == Kind.RETRANSMISSION])
-        repaired |= _tainted(packets, one.rows[again], said, one.covered)[first]
-    good = seen & ~repaired
-    sent, covered = data[good], covered[good]
-    return Samples(
-        sent=sent,
-        covered=covered,
-        rtt_ns=packets.t_ns[covered] - packets.t_ns[sent],
-        repaired=int(np.count_nonzero(repaired & seen)) + int(np.count_nonzero(again)),
-        uncovered=int(np.count_nonzero(~seen)),
-    )
-
-
-def _overlaps(packets: Packets, rows: I64, others: I64) -> Bool:
-    """Which of `rows` hold a byte that one of `others` holds, too."""
-    if not len(others):
-        return np.zeros(len(rows), dtype=np.bool_)
-    begins, ends = packets.seq[others], packets.seq[others] + packets.size[others]
-    order = np.argsort(begins, kind="stable")
-    reach = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(ends[order])))
-    in_front = np.searchsorted(begins[order], packets.seq[rows] + packets.size[rows])
-    return np.asarray(reach[in_front] > packets.seq[rows])
-
-
-def _tainted(packets: Packets, again: I64, acks: I64, covers: I64) -> Bool:
-    """Which of `acks` (and of none behind them) are the first to cover bytes of `again`."""
-    begins, ends = packets.seq[again], packets.seq[again] + packets.size[again]
-    first, last = np.searchsorted(covers, begins, side="right"), np.searchsorted(covers, ends)
-    late = last < len(acks)
-    late[late] = acks[last[late]] > again[late]
-    change = np.zeros(len(acks) + 2, dtype=np.int64)
-    np.add.at(change, first[late], 1)
-    np.add.at(change, last[late] + 1, -1)
-    return np.asarray(np.cumsum(change)[: len(acks) + 1] > 0)
+    return Samples(*native.samples(one))
 
 
 def floors(talk: Talk, there: Samples, back: Samples) -> Floors:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nfslat.model.record import Record
-from nfslat.model.tables import I64, Bool
+from nfslat.model.tables import Bool
 from nfslat.model.units import iso, to_ms
 from nfslat.tcp.both import Both
 from nfslat.tcp.open_waits import Hang, OpenWait, open_waits
@@ -62,7 +62,7 @@ def hangs(traces: Sequence[Trace], both: Both | None) -> Hangs:
                     way = 1 - one.waiter if side and pairs[row].is_turned else one.waiter
                     if (pairs[row].sender + way) % 2 != side:
                         continue
-                    arrived = _arrived(trace, row, one, pairs[row].same[way][side])
+                    arrived = int(np.isin(one.tries, pairs[row].same[way][side]).sum())
                 elif hosts and {talk.conversation.ends.source(at)[0] for at in (0, 1)} <= hosts:
                     arrived = 0  # the other capture shows both hosts under these addresses, and nothing of this
                 if one.hang is Hang.RESET:
@@ -90,12 +90,6 @@ def _may_hang(trace: Trace) -> Bool:
 
 def _hosts(trace: Trace) -> frozenset[str]:
     return frozenset(one.ends.source(at)[0] for one in trace.conversations for at in (0, 1))
-
-
-def _arrived(trace: Trace, row: int, one: OpenWait, same: I64) -> int:
-    """How many of the tries the other capture shows; `same` are rows of the trace that it does."""
-    rows = np.flatnonzero(trace.packets.conversation == row)
-    return int(np.isin(rows[one.tries], same).sum())
 
 
 def _hanging(trace: Trace, side: int, row: int, talk: Talk, one: OpenWait, arrived: int | None) -> Hanging:

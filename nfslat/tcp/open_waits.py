@@ -46,12 +46,22 @@ class OpenWait(Record, eq=False):
 
 def open_waits(talk: Talk) -> tuple[OpenWait, ...]:
     """One for each end that waits, or for the one that was reset; none as a rule."""
+    if not _may_wait(talk.packets):
+        return ()
     reset = _reset(talk.packets)
     found = [one for way in (0, 1) if (one := _Side(talk, way, reset).waits()) is not None]
     if found or reset is None:
         return tuple(found)
     cut = _Side(talk, 1 - int(talk.packets.direction[reset]), reset).was_reset(reset)
     return () if cut is None else (cut,)
+
+
+def _may_wait(packets: Packets) -> bool:
+    """Was anything sent again, or a FIN behind which more may come, or did an end never get beyond its SYN?"""
+    if (packets.kind > Kind.AHEAD).any() or (packets.flags & (FIN | RST) != 0).any():
+        return True
+    is_syn = packets.flags & SYN != 0
+    return bool(is_syn.any()) and not all((packets.direction[~is_syn] == way).any() for way in (0, 1))
 
 
 def is_unanswered(talk: Talk, waits: tuple[OpenWait, ...]) -> bool:

@@ -14,7 +14,6 @@ import numpy as np
 from msgspec import field
 
 from nfslat.decode.capture import Source
-from nfslat.kernels.order import side_by_side
 from nfslat.model.protocol import NULL
 from nfslat.model.record import Record
 from nfslat.model.tables import I8, I16, I32, I64, U8, U32, U64, Connection, Table
@@ -110,7 +109,8 @@ class Trace(Record, dict=True):
     """One capture, as far as TCP goes."""
 
     source: Source
-    packets: Packets
+    packets: Packets  # those of each conversation side by side
+    places: I32  # of each of these in the capture
     conversations: tuple[Conversation, ...]
     total_packets: int  # in the capture
     other_packets: int  # not TCP, or cut in front of the end of the TCP header
@@ -125,14 +125,27 @@ class Trace(Record, dict=True):
     damage: str = ""
     signals: Signals = field(default_factory=lambda: Signals.with_nulls(0))  # of MPTCP
 
+    @cached_property
+    def begins(self) -> I64:
+        """Where the packets of each conversation begin, and where those of the last one end."""
+        return np.searchsorted(self.packets.conversation, np.arange(len(self.conversations) + 1))
+
+    def of(self, conversation: int) -> Packets:
+        """The packets of the conversation in row `conversation`."""
+        return self.packets.take(slice(*self.begins[conversation : conversation + 2].tolist()))
+
+    def times_ns(self, first: int | None = None) -> I64:
+        """When packets passed, in the capture's order; of the `first` ones alone."""
+        rows = slice(None) if first is None else np.flatnonzero(self.places < first)
+        places = self.places[rows]
+        times_ns = np.empty(len(places), dtype=np.int64)
+        times_ns[places] = self.packets.t_ns[rows]
+        return times_ns
+
     def talk(self, conversation: int) -> Talk:
         """The conversation in row `conversation`."""
-        packets = self.packets
-        if len(self.conversations) > 1:
-            order, spans = self._order
-            packets = packets.take(order[spans[conversation]])
         until_ns = self._next_ns.get(conversation, self.last_ns)
-        return Talk(self.conversations[conversation], packets, until_ns, self._level(conversation))
+        return Talk(self.conversations[conversation], self.of(conversation), until_ns, self._level(conversation))
 
     @cached_property
     def mptcp(self) -> list[list[Member]]:
@@ -157,9 +170,9 @@ class Trace(Record, dict=True):
 
     def _flow(self, conversation: int, is_turned: bool, first: tuple[int | None, int | None]) -> Flow:
         """The packets of a subflow; if it `is_turned`, with directions the other way round."""
-        order, spans = self._order
-        rows = order[spans[conversation]]
-        packets, one, signals = self.packets.take(rows), self.conversations[conversation], self._signals(conversation)
+        packets, one = self.of(conversation), self.conversations[conversation]
+        begin, end = self.begins[conversation : conversation + 2]
+        signals = self.signals.take(slice(*np.searchsorted(self.signals.row, [begin, end]).tolist()))
         shift = np.array([-1 if scale is None else scale for scale in (one.shift(0), one.shift(1))])[packets.direction]
         window = packets.window.astype(np.int64) << np.maximum(shift, 0)
         window[(shift < 0) & (window > 0)] = NULL
@@ -172,19 +185,9 @@ class Trace(Record, dict=True):
             size=packets.size,
             window=window,
             saw_syn=(there.saw_syn, back.saw_syn),
-            signals=dataclasses.replace(signals, row=np.searchsorted(rows, signals.row).astype(np.int32)),
+            signals=dataclasses.replace(signals, row=(signals.row - begin).astype(np.int32)),
             first=first,
         )
-
-    def _signals(self, conversation: int) -> Signals:
-        order, ends = self._signal_order
-        return self.signals.take(order[ends[conversation] : ends[conversation + 1]])
-
-    @cached_property
-    def _signal_order(self) -> tuple[I64, I64]:
-        of = self.packets.conversation[self.signals.row]
-        order = np.argsort(of, kind="stable")
-        return order, np.searchsorted(of[order], np.arange(len(self.conversations) + 1))
 
     @cached_property
     def _next_ns(self) -> dict[int, int]:
@@ -196,16 +199,13 @@ class Trace(Record, dict=True):
                 followed[before[one.ends.key]] = row
             before[one.ends.key] = row
         # None of those that were not asked for has packets here.
-        rows, first = np.unique(self.packets.conversation, return_index=True)
-        begin = dict(zip(rows.tolist(), self.packets.t_ns[first].tolist(), strict=True))
-        return {row: begin[other] for row, other in followed.items() if other in begin}
+        begins = self.begins.tolist()
+        return {
+            row: int(self.packets.t_ns[begins[other]])
+            for row, other in followed.items()
+            if begins[other] < begins[other + 1]
+        }
 
     def is_followed(self, conversation: int) -> bool:
         """Does another connection between the same ends follow?"""
         return conversation in self._next_ns
-
-    @cached_property
-    def _order(self) -> tuple[I32, list[slice]]:
-        """Packets with those of each conversation side by side."""
-        of = self.packets.conversation
-        return side_by_side(len(of), len(self.conversations), lambda at: of[at])

@@ -10,7 +10,6 @@ from nfslat.model.causes import LIMITS, Cause
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool
 from nfslat.model.units import NS_PER_MS, NS_PER_S, iso, to_ms
-from nfslat.tcp.delayed import timers_ms
 from nfslat.tcp.graphs import Graphs, LateAck, Pictures, Repeat, Spike, Waited, WayGraphs
 from nfslat.tcp.packets import Kind
 from nfslat.tcp.progress import sender
@@ -20,6 +19,7 @@ from nfslat.tcp.sight import Sight
 from nfslat.tcp.thinned import STRETCHES, Points, Thinned, thin
 from nfslat.tcp.turns import Shape, Taken
 from nfslat.tcp.windows import flight_bytes
+from nfslat.wire.stalls import timers_ms
 
 _MOST = 300  # of each kind that is marked: the longest, or evenly chosen ones
 _SPIKE, _LEAST_SPIKE_NS = 3, NS_PER_MS  # medians, and above the median: what is called a spike

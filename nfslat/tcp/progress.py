@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from nfslat.model.protocol import NULL
+from nfslat.kernels.compiled import native
 from nfslat.model.record import Record
-from nfslat.model.tables import I8, I32, I64, Bool, endpoint
+from nfslat.model.tables import I8, I32, I64, endpoint
 from nfslat.tally.stats import summary_of
-from nfslat.tcp.packets import PSH, Kind, Packets, Talk
+from nfslat.tcp.packets import PSH, Kind, Talk
 from nfslat.tcp.stream import Stream
 
 # Payload of a full segment on usual and on jumbo Ethernet frames, over IPv4 and IPv6, without and with timestamps (12
@@ -54,53 +54,16 @@ class Progress(Record, eq=False):
     acked_ns: I64
 
 
-def is_data(packets: Packets, rows: I64) -> Bool:
-    """Which packets with payload bring some of the stream? Not keep-alives, nor probes of a closed window."""
-    kinds = packets.kind[rows]
-    return np.asarray((kinds != Kind.KEEP_ALIVE) & (kinds != Kind.ZERO_WINDOW_PROBE))
-
-
 def data_rows(one: Stream) -> I64:
     """The packets that bring some of the stream."""
-    return _kept(is_data(one.packets, one.rows), one.rows)[0]
-
-
-def _kept(mask: Bool, *columns: I64) -> tuple[I64, ...]:
-    """The columns where `mask` is set; it mostly is everywhere."""
-    return columns if mask.all() else tuple(column[mask] for column in columns)
+    kinds = one.packets.kind[one.rows]
+    is_data = (kinds != Kind.KEEP_ALIVE) & (kinds != Kind.ZERO_WINDOW_PROBE)
+    return one.rows if is_data.all() else one.rows[is_data]
 
 
 def progress(one: Stream) -> Progress:
     """What one side sent that was not seen before, and when the other side acknowledged it."""
-    packets = one.packets
-    rows, at = _kept(is_data(packets, one.rows), one.rows, one.acked)
-    ends = packets.seq[rows] + packets.size[rows]
-    high = np.maximum.accumulate(ends)
-    low = np.concatenate([packets.seq[rows[:1]], high[:-1]])
-    # A packet that is sent again may reach further than it did.
-    is_new = (high > low) | (packets.kind[rows] == Kind.OUT_OF_ORDER)
-    is_new[never_seen(packets, rows)] = True
-    # One that fills a hole is acknowledged with all that is behind it.
-    inner = np.flatnonzero(is_new & (ends < high))
-    if len(inner):
-        at = at.copy()
-        at[inner] = np.searchsorted(one.covered, high[inner])
-    rows, low, high, at = _kept(is_new, rows, low, high, at)
-    acked_row = np.append(one.said, NULL)[at]
-    acked_ns = np.append(packets.t_ns[one.said], NULL)[at]
-    return Progress(rows, packets.t_ns[rows], low, high, acked_row, acked_ns)
-
-
-def never_seen(packets: Packets, rows: I64) -> I64:
-    """Places in `rows` of what was sent again though it was never seen, as duplicate ACKs asked for it (`Kind`)."""
-    kinds, seq = packets.kind[rows], packets.seq[rows]
-    again = np.flatnonzero(kinds == Kind.RETRANSMISSION)
-    again = again[np.unique(seq[again], return_index=True)[1]]
-    fresh = np.flatnonzero((kinds == Kind.NEW) | (kinds == Kind.AHEAD))
-    first = np.searchsorted(seq[fresh] + packets.size[rows[fresh]], seq[again], side="right")
-    begins = np.append(seq[fresh], np.iinfo(np.int64).max)[first]
-    came_late = np.isin(seq[again], seq[kinds == Kind.OUT_OF_ORDER])
-    return np.asarray(again[(begins > seq[again]) & (first < len(fresh)) & ~came_late])
+    return Progress(*native.progress(one))
 
 
 class SegmentSize(Record):

@@ -73,6 +73,7 @@ def _trace(source: Source, found: _native.Trace) -> Trace:
     return Trace(
         source=source,
         packets=Packets(**found.packets | {"frame": source.numbered(found.packets["frame"])}),
+        places=found.places,
         conversations=tuple(
             Conversation(
                 Connection(*ends), reconnect, (Way(**forth), Way(**back)), None if mptcp is None else Subflow(*mptcp)

@@ -70,7 +70,7 @@ def make(
     """
     first, tick_ns = traces[0], max(map(_tick_ns, traces))
     pairs = {} if both is None else {pair.rows[0]: pair for pair in both.pairs}
-    packets = np.bincount(first.packets.conversation, minlength=len(first.conversations))
+    packets = np.diff(first.begins)
     rows = np.flatnonzero(packets) if stream is None else np.array([stream])
     # Those that both captures show first: they are what two captures are for.
     order = sorted(rows.tolist(), key=lambda row: (row not in pairs, -packets[row], row))
@@ -171,17 +171,16 @@ def _costs(sight: Sight, tick_ns: int) -> tuple[model.Cost, ...]:
 def _lines(trace: Trace, rows: I64, known: dict[int, tuple[model.Cost, ...]]) -> list[model.Line]:
     """Counted for all at once: there may be very many."""
     p = trace.packets
-    count = len(trace.conversations)
-    packets = np.bincount(p.conversation, minlength=count)
-    size = np.zeros((count, 2), dtype=np.int64)
-    np.add.at(size.reshape(-1), p.conversation * 2 + p.direction, p.size)
-    again = np.bincount(p.conversation[p.kind == Kind.RETRANSMISSION], minlength=count)
-    first = np.full(count, np.iinfo(np.int64).max, dtype=np.int64)
-    last = np.zeros(count, dtype=np.int64)
-    np.minimum.at(first, p.conversation, p.t_ns)
-    np.maximum.at(last, p.conversation, p.t_ns)
+    packets = np.diff(trace.begins)
+    # Each begins where the one before it that has packets ends.
+    begins = trace.begins[rows]
+    size, back, again = (
+        np.add.reduceat(of, begins, dtype=np.int64)
+        for of in (p.size, np.where(p.direction == 1, p.size, 0), p.kind == Kind.RETRANSMISSION)
+    )
+    first, last = (of.reduceat(p.t_ns, begins) for of in (np.minimum, np.maximum))
     lines = []
-    for row in rows.tolist():
+    for at, row in enumerate(rows.tolist()):
         ends_of = trace.conversations[row].ends
         costs = known.get(row)
         lines.append(
@@ -189,11 +188,11 @@ def _lines(trace: Trace, rows: I64, known: dict[int, tuple[model.Cost, ...]]) ->
                 stream=row,
                 a=endpoint(*ends_of.source(0)),
                 b=endpoint(*ends_of.source(1)),
-                begin=iso(int(first[row])),
-                duration_s=to_s(int(last[row] - first[row])),
+                begin=iso(int(first[at])),
+                duration_s=to_s(int(last[at] - first[at])),
                 packets=int(packets[row]),
-                bytes=(int(size[row, 0]), int(size[row, 1])),
-                retransmissions=int(again[row]),
+                bytes=(int(size[at] - back[at]), int(back[at])),
+                retransmissions=int(again[at]),
                 cost_ms=None if costs is None else sum(cost.ms for cost in costs),
                 most=costs[0].cause if costs else None,
                 is_mptcp=trace.conversations[row].mptcp is not None,
@@ -280,7 +279,7 @@ def _notes(traces: Sequence[Trace], both: Both | None, found: int, closely: int)
                 f"{name}: {late:,} packets stood behind later ones in the file, by up to "
                 f"{to_ms(max(file.latest_ns for file in trace.source.files)):.2f} ms, and were put in order"
             )
-        back = int(np.count_nonzero(np.diff(trace.packets.t_ns) < 0))
+        back = int(np.count_nonzero(np.diff(trace.times_ns()) < 0))
         if back:
             notes.append(f"{name}: time runs backwards at {back:,} of its packets: short times there may be wrong")
     if found > closely:
@@ -309,7 +308,7 @@ def _not_compared(trace: Trace, others: Sequence[int] | None) -> str:
 
 
 def _tick_ns(trace: Trace) -> int:
-    some_ns = trace.packets.t_ns[:_SOME_PACKETS]
+    some_ns = trace.times_ns(_SOME_PACKETS)
     return tick_of_stamps(some_ns, len(some_ns))
 
 

@@ -10,19 +10,17 @@ from itertools import pairwise
 
 import numpy as np
 
-from nfslat.model.causes import Cause, code
+from nfslat.kernels.compiled import native
 from nfslat.model.protocol import NULL
 from nfslat.model.record import Record
-from nfslat.model.tables import I64, Bool, endpoint
+from nfslat.model.tables import I64, endpoint
 from nfslat.model.units import NS_PER_MS, to_ms
 from nfslat.tally.stats import summary_of
-from nfslat.tcp.delayed import by_timer, timers_ms
 from nfslat.tcp.floors import Samples
-from nfslat.tcp.packets import SYN, Talk
+from nfslat.tcp.packets import Talk
 from nfslat.tcp.shared import Shared
-from nfslat.tcp.stream import Stream
 from nfslat.wire.batches import Held, held
-from nfslat.wire.stalls import DELAYED_ACK_NS
+from nfslat.wire.stalls import DELAYED_ACK_NS, timers_ms
 
 _BINS = 200
 _ARRIVALS = 3
@@ -179,40 +177,8 @@ def _median(numbers: I64) -> int:
 
 def late_acks(shared: Shared, direction: int) -> LateAcks:
     """ACKs that a timer sent, and those that the sender stood still for."""
-    packets, samples, silences = shared.talk.packets, shared.samples[direction], shared.silences[direction]
-    waits = silences.causes == code(Cause.DELAYED_ACK)
-    waited, lost = silences.heard[waits], silences.held_ns[waits]
-    # `samples` are in order: the oldest data of each ACK come first.
-    first = np.flatnonzero(np.diff(samples.covered, prepend=NULL))
-    acks, since = samples.covered[first], samples.rtt_ns[first]
-    near = max(shared.floors.near_ns(direction), 0)
-    over = since - near
-    timed = (packets.size[acks] == 0) & (packets.flags[acks] & SYN == 0)
-    timed &= (over >= DELAYED_ACK_NS[0]) & (over <= DELAYED_ACK_NS[1]) & (over >= near)
-    idle = np.flatnonzero(timed)
-    idle = idle[~np.isin(acks[idle], waited)]
-    idle = idle[_covers_all(shared.streams[direction], acks[idle], near)]
-    # The ACK for data that were repaired has no sample: it was held since the sender fell silent.
-    at = np.minimum(np.searchsorted(acks, waited), max(len(acks) - 1, 0))
-    still = silences.held_ns[waits] + near
-    waited_since = np.where(acks[at] == waited, since[at], still) if len(acks) else still
-    rows = np.concatenate((acks[idle], waited))
-    order = np.argsort(rows, kind="stable")
-    held_since = np.concatenate((since[idle], waited_since))[order]
-    lost_ns = np.concatenate((np.zeros(len(idle), dtype=np.int64), lost))[order]
-    found = LateAcks(rows[order], held_since, held_since - near, lost_ns)
-    keep = (found.lost_ns > 0) | by_timer(found.held_ns)
-    return LateAcks(found.acks[keep], found.since_ns[keep], found.held_ns[keep], found.lost_ns[keep])
-
-
-def _covers_all(one: Stream, acks: I64, near_ns: int) -> Bool:
-    """Does each ACK cover all that can have come to the receiver? A timer's does; a slow path leaves some under way."""
-    packets = one.packets
-    if not len(acks):
-        return np.zeros(0, dtype=np.bool_)
-    times = np.maximum.accumulate(packets.t_ns[one.rows])
-    at = np.searchsorted(times, packets.t_ns[acks] - near_ns - near_ns // 2, side="right") - 1
-    return np.asarray(one.high[np.maximum(at, 0)] <= packets.ack[acks])
+    one, samples, silences = shared.streams[direction], shared.samples[direction], shared.silences[direction]
+    return LateAcks(*native.late_acks(one, samples, silences, shared.floors.near_ns(direction)))
 
 
 def _clusters(talk: Talk, late: LateAcks, total_ns: int) -> tuple[DelayedAcks, ...]:

@@ -6,10 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
+from nfslat.kernels.compiled import native
 from nfslat.model.tables import I64
 from nfslat.tcp.floors import Floors, Samples, floors, samples
 from nfslat.tcp.limits import Split, split
-from nfslat.tcp.needless import needless
 from nfslat.tcp.open_waits import OpenWait, open_waits
 from nfslat.tcp.packets import Talk
 from nfslat.tcp.progress import Progress, Runs, SegmentSize, progress, runs, segment_size
@@ -61,10 +61,12 @@ class Shared:
         """Packets that were sent again although they had arrived."""
         ways = self.talk.packets.direction
         there, back = (
-            np.union1d(needless(one, self.floors), self._known[ways[self._known] == one.direction])
-            for one in self.streams
+            np.union1d(self._needless(one), self._known[ways[self._known] == one.direction]) for one in self.streams
         )
         return there, back
+
+    def _needless(self, one: Stream) -> I64:
+        return native.needless(one, self.floors.near_ns(one.direction), self.floors.far_ns(one.direction))
 
     @cached_property
     def silences(self) -> tuple[Silences, Silences]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from nfslat.model.record import Record
-from nfslat.model.tables import I64
 from nfslat.tcp.both import Both, Pair
 from nfslat.tcp.packets import Talk, Trace
 from nfslat.tcp.passage import Passage
@@ -49,11 +48,12 @@ def alone(trace: Trace, row: int) -> Sight:
 
 def paired(both: Both, pair: Pair) -> Sight:
     """The conversation `pair` from both ends."""
+    none = np.zeros(0, dtype=np.int64)
     ends = [
-        Shared(trace.talk(row), _needless(trace, row, [one for one in pair.passages if one.sender == side]))
+        Shared(trace.talk(row), np.concatenate([none, *(one.needless for one in pair.passages if one.sender == side)]))
         for side, (trace, row) in enumerate(zip(both.traces, pair.rows, strict=True))
     ]
-    asker, _ = who_asks(ends[0].talk, ends[0].runs)
+    asker, _ = who_asks(ends[0])
     side = pair.passages[asker].sender
     first, second = pair.passages
     passages = (second, first) if side == 1 and pair.is_turned else (first, second)
@@ -62,9 +62,3 @@ def paired(both: Both, pair: Pair) -> Sight:
         for way, one in enumerate(passages)
     )
     return Sight(ends[side], (there, back), side, BothEnds(pair, ends[1 - side], passages))
-
-
-def _needless(trace: Trace, row: int, passages: list[Passage]) -> I64:
-    """Rows of the conversation's own packets."""
-    found = np.concatenate([np.zeros(0, dtype=np.int64), *(one.needless for one in passages)])
-    return np.searchsorted(np.flatnonzero(trace.packets.conversation == row), np.sort(found))

@@ -5,15 +5,18 @@ Every analysis begins with these. Rows are those of `Talk.packets`; `rows`, `sai
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
+from nfslat.kernels.compiled import native
 from nfslat.model.protocol import NULL
 from nfslat.model.record import Record
 from nfslat.model.tables import I64, Bool
-from nfslat.tcp.packets import RST, SYN, Packets, Talk
+from nfslat.tcp.packets import SYN, Packets, Talk
 
 
-class Stream(Record, eq=False):
+class Stream(Record, eq=False, dict=True):
     """What one side sent, one row a packet with payload; and its receiver's packets that acknowledge anything."""
 
     talk: Talk
@@ -24,13 +27,36 @@ class Stream(Record, eq=False):
     heard: I64  # how many of `said` are in front of it
     said: I64  # of the other side, with an acknowledgement, and no RST
     covered: I64  # behind the highest byte that was acknowledged so far, at each of `said`
-    ack: I64  # behind the byte that each of `said` acknowledges itself
-    window: I64  # that it announces, as in the header
-    is_syn: Bool
-    # From what each of `said` counts its window, a DATA_ACK in a subflow of MPTCP; NULL there without one.
-    counted: I64
-    is_current: Bool  # none in front of it covers more of what the window counts from
-    is_shut: Bool  # it announces no window
+
+    @cached_property
+    def ack(self) -> I64:
+        """Behind the byte that each of `said` acknowledges itself."""
+        return self.packets.ack[self.said]
+
+    @cached_property
+    def window(self) -> I64:
+        """The window that each of `said` announces, as in the header."""
+        return self.packets.window[self.said].astype(np.int64)
+
+    @cached_property
+    def is_syn(self) -> Bool:
+        """Which of `said` are SYNs."""
+        return np.asarray(self.packets.flags[self.said] & SYN != 0)
+
+    @property
+    def counted(self) -> I64:
+        """From what each of `said` counts its window, a DATA_ACK in a subflow of MPTCP; NULL there without one."""
+        return self.ack if self.talk.level is None else self.talk.level.acked[self.said]
+
+    @property
+    def is_current(self) -> Bool:
+        """Which of `said` have none in front of them that covers more of what the window counts from."""
+        return self.ack == self.covered if self.talk.level is None else self.talk.level.is_current[self.said]
+
+    @property
+    def is_shut(self) -> Bool:
+        """Which of `said` announce no window."""
+        return self.window == 0 if self.talk.level is None else self.talk.level.is_shut[self.said]
 
     def windows(self, shift: int) -> I64:
         """The windows in bytes; those in SYNs are not shifted."""
@@ -54,28 +80,4 @@ class Stream(Record, eq=False):
 
 def stream(talk: Talk, direction: int) -> Stream:
     """What `talk` shows of `direction`."""
-    packets = talk.packets
-    mine = packets.direction == direction
-    rows = np.flatnonzero(mine & (packets.size > 0))
-    says = ~mine & (packets.ack != NULL) & (packets.flags & RST == 0)
-    said = np.flatnonzero(says)
-    ack = packets.ack[said]
-    covered = np.maximum.accumulate(ack)
-    ends = packets.seq[rows] + packets.size[rows]
-    level = talk.level
-    return Stream(
-        talk=talk,
-        direction=direction,
-        rows=rows,
-        high=np.maximum.accumulate(ends),
-        acked=np.searchsorted(covered, ends),
-        heard=np.cumsum(says)[rows],
-        said=said,
-        covered=covered,
-        ack=ack,
-        window=packets.window[said].astype(np.int64),
-        is_syn=packets.flags[said] & SYN != 0,
-        counted=ack if level is None else level.acked[said],
-        is_current=ack == covered if level is None else level.is_current[said],
-        is_shut=packets.window[said] == 0 if level is None else level.is_shut[said],
-    )
+    return Stream(talk, direction, *native.stream(talk.packets, direction))

@@ -5,16 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from nfslat.model.protocol import NULL
-from nfslat.tcp.packets import ACK, PSH, SYN, Packets, Talk
+from nfslat.tcp.packets import ACK, PSH, SYN, Packets
 from nfslat.tcp.progress import Progress, Runs
+from nfslat.tcp.shared import Shared
 
 # An RPC reply without results; the largest payload of NFS (1 MiB) with its headers and other operations.
 _LEAST_RECORD, _LARGEST_RECORD = 24, 1 << 21
 _WELL_KNOWN_PORTS = 32_768  # below what Linux takes for clients (net.ipv4.ip_local_port_range)
 
 
-def who_asks(talk: Talk, stretches: Runs) -> tuple[int, str]:
+def who_asks(shared: Shared) -> tuple[int, str]:
     """Who opened the connection; else who has a client's port where the other has a server's; else who sent first."""
+    talk = shared.talk
     opener = np.flatnonzero(talk.packets.flags & (SYN | ACK) == SYN)
     if len(opener):
         return int(talk.packets.direction[opener[0]]), "syn"
@@ -27,6 +29,7 @@ def who_asks(talk: Talk, stretches: Runs) -> tuple[int, str]:
         low = [port < _WELL_KNOWN_PORTS for port in ports]
     if low[0] != low[1]:
         return int(low[0]), "port"
+    stretches = shared.runs
     return (int(stretches.direction[0]) if len(stretches.begin) else 0), "first"
 
 

@@ -118,7 +118,7 @@ def take(shared: Shared) -> Taken:
     packets = talk.packets
     t_ns = np.maximum.accumulate(packets.t_ns)
     back_ns = int((t_ns - packets.t_ns).max(initial=0))
-    asker, asker_by = who_asks(talk, stretches)
+    asker, asker_by = who_asks(shared)
     crossed, changes = crossings(packets, stretches, ways)
     answers, other_answers = rpc_answers(packets, stretches, asker)
     shape = Shape.TURNS

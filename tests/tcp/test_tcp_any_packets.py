@@ -76,11 +76,15 @@ def _mangled(seed: int) -> Trace:
         for _ in (0, 1)
     ]
     ends = [Connection("tcp", "10.0.0.1", 40_000 + one, "10.0.0.2", 1521) for one in range(3)]
-    packets = Packets.from_columns(columns)
     subflows, signals = _multipath(seed, rows)
+    places = np.argsort(columns["conversation"], kind="stable").astype(np.int32)
+    packets = Packets.from_columns(columns).take(places)
+    now = np.argsort(places)[signals.row].astype(np.int32)
+    signals = signals.replaced({"row": now}).take(np.argsort(now))
     return Trace(
         source=Source("at random", ()),
         packets=packets,
+        places=places,
         conversations=tuple(
             Conversation(one, 0, (ways[0], ways[1]), subflow)
             for one, subflow in zip(ends[: 3 if seed % 2 else 1], subflows, strict=False)

@@ -72,7 +72,10 @@ def _turns(count: int, turn_ms: int) -> Trace:
         "ack_kind": np.full(2 * count, AckKind.ADVANCES),
     }
     packets = Packets.from_columns({**columns, "head": columns["head"].astype(np.uint64)})
-    return dataclasses.replace(empty, packets=packets, last_ns=int(packets.t_ns[-1]), total_packets=2 * count)
+    places = np.arange(len(packets), dtype=np.int32)
+    return dataclasses.replace(
+        empty, packets=packets, places=places, last_ns=int(packets.t_ns[-1]), total_packets=2 * count
+    )
 
 
 def test_a_query_of_72_000_turns() -> None:

@@ -13,7 +13,6 @@ from timeline import Timeline
 
 from nfslat.model.causes import LIMITS, Cause, Limit, code
 from nfslat.report.text_writer import write
-from nfslat.tcp.delayed import by_timer, timers_ms
 from nfslat.tcp.limits import Limits
 from nfslat.tcp.packets import ACK, PSH, SYN, Kind, Talk
 from nfslat.tcp.sections.rounds import rounds_section
@@ -27,6 +26,7 @@ from nfslat.tcp.throughput import throughput
 from nfslat.tcp.turns import Shape, take, turns
 from nfslat.tcp.waits import waits
 from nfslat.tcp.walk import walk
+from nfslat.wire.stalls import timers_ms
 
 _MSS = 1460
 
@@ -250,7 +250,7 @@ def test_timers_far_apart_are_two() -> None:
     """Times are told apart where they jump, in any order; none are no times at all."""
     timer, members = timers_ms(np.array([200, 41, 203, 42], dtype=np.int64) * 1_000_000)
     assert (timer.tolist(), members.tolist()) == ([200, 40, 200, 40], [2, 2, 2, 2])
-    assert not len(by_timer(np.zeros(0, dtype=np.int64)))
+    assert not len(timers_ms(np.zeros(0, dtype=np.int64))[0])
 
 
 def _lost_syns() -> Timeline:

@@ -300,7 +300,7 @@ def test_tshark_sees_the_same(decoder: Decoder, tmp_path: Path, version: int) ->
     low = [[int(cell) % (1 << 32) if cell else None for cell in row[3:7]] for row in rows]
     signals = trace.signals
     ours: list[list[int | None]] = [[None] * 4 for _ in rows]
-    for at, row in enumerate(signals.row.tolist()):
+    for at, row in enumerate((trace.packets.frame[signals.row] - 1).tolist()):
         if signals.has[at] & 1:
             ours[row][0] = int(signals.ack[at])
         if signals.has[at] & 2:

@@ -61,7 +61,8 @@ def _far(trace: Trace) -> Trace:
 def _from(trace: Trace, packet: int) -> Trace:
     """What a capture shows that began with a later packet."""
     packets = trace.packets.take(np.arange(packet, len(trace.packets)))
-    return dataclasses.replace(trace, packets=packets, first_ns=int(packets.t_ns[0]))
+    places = np.arange(len(packets), dtype=np.int32)
+    return dataclasses.replace(trace, packets=packets, places=places, first_ns=int(packets.t_ns[0]))
 
 
 def _points(values: I64) -> Points:

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
 use super::found::Ends;
-use super::{File, Job, failure, of_files, open, table, text};
+use super::{File, Job, column, failure, of_files, open, table, text};
 use crate::capture::read_all;
 use crate::conversations::Conversation;
 use crate::packets::{Asked, Trace as Rows};
@@ -15,6 +16,7 @@ use crate::packets::{Asked, Trace as Rows};
 #[pyclass(frozen, get_all, module = "nfslat._native")]
 pub(super) struct Trace {
     packets: Py<PyDict>,
+    places: Py<PyArray1<i32>>,
     signals: Py<PyDict>,
     conversations: Py<PyList>,
     total_packets: u32,
@@ -38,9 +40,11 @@ pub(super) fn packets(
     let progress = Arc::clone(&job.0);
     let done = py.detach(|| {
         let mut trace = Rows::new(Asked { ports, stream });
-        read_all(paths.iter().map(open), &mut trace, &progress).map(|files| (trace, files))
+        let files = read_all(paths.iter().map(open), &mut trace, &progress)?;
+        let places = trace.by_conversation();
+        Ok((trace, places, files))
     });
-    let (mut trace, files) = done.map_err(failure)?;
+    let (mut trace, places, files) = done.map_err(failure)?;
     let list = PyList::empty(py);
     for one in &trace.conversations.list {
         let ends = one.ends;
@@ -51,6 +55,7 @@ pub(super) fn packets(
     }
     Ok(Trace {
         packets: table(py, trace.rows.take_columns())?,
+        places: column(py, places).unbind(),
         signals: table(py, trace.signals.take_columns())?,
         conversations: list.unbind(),
         total_packets: trace.packets,

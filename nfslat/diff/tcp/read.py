@@ -110,6 +110,7 @@ def _part(trace: Trace, row: int, cut_ns: int, *, after: bool) -> Trace:
     return structs.replace(
         trace,
         packets=_counted_anew(packets.take(rows)),
+        places=np.arange(len(rows), dtype=np.int32),
         signals=dataclasses.replace(signals, row=np.searchsorted(rows, signals.row).astype(np.int32)),
         first_ns=cut_ns if after else trace.first_ns,
         last_ns=trace.last_ns if after else cut_ns,

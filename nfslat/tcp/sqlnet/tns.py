@@ -15,10 +15,10 @@ from enum import IntEnum
 
 import numpy as np
 
+from nfslat.kernels.compiled import native
 from nfslat.model.record import Record
 from nfslat.model.tables import I64, Bool
 from nfslat.tcp.packets import Kind, Packets, Talk
-from nfslat.tcp.progress import never_seen
 
 
 class Type(IntEnum):
@@ -187,7 +187,7 @@ def has_new_data(packets: Packets) -> Bool:
     new &= packets.size > 0
     for way in (0, 1):
         data = np.flatnonzero((packets.direction == way) & (packets.size > 0))
-        new[data[never_seen(packets, data)]] = True
+        new[data[native.never_seen(packets, data)]] = True
     return np.asarray(new)
 
 
