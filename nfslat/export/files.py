@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
 
 from nfslat.decode.capture import Source
+from nfslat.figures.op_columns import Values
+from nfslat.kernels.compiled import native
 from nfslat.model.protocol import NULL, NULL32, op_name, version_name
 from nfslat.model.record import Record
-from nfslat.model.tables import I64, U32, Ops
-from nfslat.model.units import to_s
+from nfslat.model.tables import I64, U32, Bool, Ops
 from nfslat.names.paths import Paths
 from nfslat.results import Correlation, Side
 from nfslat.select import is_reverse
@@ -34,8 +35,11 @@ COLUMNS = (
     "xid",
     "frame",
 )
-# Client and server, operation and version stand in one text each.
-_ROW = ",".join(["%s"] * (len(COLUMNS) - 4) + ["0x%08x", "%s"]) + "\n"
+# As `native.Lines` calls their forms. Client and server, operation and version stand in one text each.
+_FORMS = (
+    *("moment", "seconds", "text", "decimal", "text", "cell", "cell", "text"),
+    *("decimal", "decimal", "decimal", "hex8", "decimal", "nothing"),
+)
 
 
 def write_files(found: Correlation | Side, out: TextIO, paths: Paths) -> None:
@@ -47,15 +51,15 @@ def write_files(found: Correlation | Side, out: TextIO, paths: Paths) -> None:
     """
     out.write(",".join(COLUMNS) + "\n")
     table = _of_pair(found, paths) if isinstance(found, Correlation) else _of_side(found, paths)
-    cells = _Cells(
-        ends=_ends(table.ops),
-        kinds=_kinds(table.ops),
-        texts=[_quoted(text) for text in paths.texts] + [""],
-        partial=["yes" if one else "no" for one in paths.partial] + [""],
-    )
+    ends, kinds, partial = _ends(table.ops), _kinds(table.ops), ["yes" if one else "no" for one in paths.partial]
+    texts = (None, None, ends, None, kinds, paths.texts, paths.texts, partial, *[None] * 6)
+    always = ("", *[","] * (len(_FORMS) - 2), "\n")
+    before = ("0x" if form == "hex8" else "" for form in _FORMS)
+    form = native.Lines([*zip(always, before, _FORMS, texts, strict=True)])
     for begin in range(0, len(table.op), BLOCK):
-        columns = _columns(table, cells, slice(begin, begin + BLOCK))
-        out.write("".join(map(_ROW.__mod__, zip(*columns, strict=True))))
+        at = slice(begin, begin + BLOCK)
+        cells = [(column.astype(np.int64, copy=False), null) for column, null in _columns(table, at)]
+        out.write(form.of([*cells, (None, None)], len(table.op[at])))
 
 
 class _Table(Record):
@@ -70,15 +74,6 @@ class _Table(Record):
     uid: U32
     offset: I64
     size: U32
-
-
-class _Cells(Record):
-    """Texts that many rows share; behind the last one stands that of null."""
-
-    ends: list[str]
-    kinds: list[str]
-    texts: list[str]
-    partial: list[str]
 
 
 def _of_side(side: Side, paths: Paths) -> _Table:
@@ -103,31 +98,30 @@ def _uids(side: Side, at: I64) -> U32:
     return uid[at] if len(uid) else np.full(len(at), NULL32, dtype=np.uint32)
 
 
-def _columns(table: _Table, cells: _Cells, at: slice) -> list[list[Any]]:
+def _columns(table: _Table, at: slice) -> list[tuple[Values, Bool | None]]:
+    """Numbers, and where they are null."""
     ops, op, row = table.ops, table.op[at], table.row[at]
     t_ns = ops.t0[op]
-    path, to_path = table.paths.of_op[row].tolist(), table.paths.to_of_op[row].tolist()
-    since_s = to_s(t_ns - table.first_ns)
+    path = _known(table.paths.of_op[row], NULL)
     return [
-        np.char.add(np.datetime_as_string(t_ns.view("datetime64[ns]")), "Z").tolist(),
-        ["%.6f" % seconds for seconds in since_s.tolist()],  # noqa: UP031  (twice as fast)
-        [cells.ends[way] for way in (ops.conn[op].astype(np.int64) * 2 + ops.direction[op]).tolist()],
+        (t_ns, None),
+        (t_ns - table.first_ns, None),
+        (ops.conn[op].astype(np.int64) * 2 + ops.direction[op], None),
         _known(table.uid[at], NULL32),
-        [cells.kinds[kind] for kind in ops.kind[op].tolist()],
-        [cells.texts[one] for one in path],
-        [cells.texts[one] for one in to_path],
-        [cells.partial[one] for one in path],
+        (ops.kind[op], None),
+        path,
+        _known(table.paths.to_of_op[row], NULL),
+        path,
         _known(table.offset[at], NULL),
         _known(table.size[at], NULL32),
         _known(ops.status[op], NULL),
-        ops.xid[op].tolist(),
-        table.source.numbered(ops.call_first_frame[op]).tolist(),
+        (ops.xid[op], None),
+        (table.source.numbered(ops.call_first_frame[op]), None),
     ]
 
 
-def _known(column: Any, null: int) -> list[Any]:
-    """The values, an empty cell for null."""
-    return [*map({null: ""}.get, cells := column.tolist(), cells)]
+def _known(column: Values, null: int) -> tuple[Values, Bool]:
+    return column, column == null
 
 
 def _ends(ops: Ops) -> list[str]:
@@ -143,8 +137,3 @@ def _ends(ops: Ops) -> list[str]:
 
 def _kinds(ops: Ops) -> list[str]:
     return [f"{op_name(kind.program, kind.version, kind.op)},{version_name(*kind[:3])}" for kind in ops.kinds]
-
-
-def _quoted(text: str) -> str:
-    """A cell after RFC 4180; `text` has no line ends."""
-    return '"' + text.replace('"', '""') + '"' if '"' in text or "," in text else text
