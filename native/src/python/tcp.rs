@@ -135,11 +135,10 @@ fn classify<'py>(
     rtt_min_ns: In<'py, i64>,
     mss: In<'py, i64>,
     sender_rtt_ns: In<'py, i64>,
-    jitter_ns: i64,
 ) -> PyResult<Out<'py, i8>> {
     let rows = pauses.rows()?;
     let (rtt_ns, mss, far_ns) = (rtt_min_ns.as_array(), mss.as_array(), sender_rtt_ns.as_array());
-    let known = |row| Known { rtt_ns: rtt_ns[row], far_ns: far_ns[row], mss: mss[row], jitter_ns };
+    let known = |row| Known { rtt_ns: rtt_ns[row], far_ns: far_ns[row], mss: mss[row], jitter_ns: 0 };
     Ok(column(py, stalls::classify(&rows, known).into_iter().map(|cause| cause as i8).collect()))
 }
 
@@ -323,6 +322,8 @@ fn late_acks<'py>(
 }
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("RTO_MIN_NS", stalls::RTO_MIN_NS)?;
+    module.add("DELAYED_ACK_NS", stalls::DELAYED_ACK_NS)?;
     module.add_function(wrap_pyfunction!(shared_packets, module)?)?;
     module.add_function(wrap_pyfunction!(same_packets, module)?)?;
     module.add_function(wrap_pyfunction!(passage, module)?)?;
