@@ -69,6 +69,36 @@ def prints(paths: list[str], job: Job, wanted: int | None = None) -> Columns:
 def share_out(paths: list[str], outs: list[str], shares: npt.NDArray[np.uint8], job: Job) -> None:
     """Write each packet to that of `outs` whose number `shares` has; one with another number goes nowhere."""
 
+def cut(
+    path: str | PathLike[str],
+    out: str | PathLike[str],
+    spans: tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32], npt.NDArray[np.int32]],
+    ways: Sequence[tuple[str, int, str, int]],
+) -> npt.NDArray[np.uint32]:
+    """Write packets of a file, in its order, to `out` as pcapng; returns their numbers.
+
+    They are those between the first and the last numbers of `spans`, which are in the order of the first ones, that go
+    from one end to the other of a row of `ways` (below 0: all), and those with which such a connection begins.
+    """
+
+@final
+class Lines:
+    """The columns of a table of numbers, as text."""
+
+    def __init__(self, columns: Sequence[tuple[str, str, str, Sequence[str] | None]]) -> None:
+        """For each what stands in front of it always, and where it is not null; its form; and its texts, where its
+        numbers are rows of these.
+
+        Forms are "decimal", "hex", "hex8" (eight digits), "micros", "seconds" and "moment" of ns, "text", "cell" (a
+        text as CSV quotes it) and "nothing". Raises ``ValueError`` for any other.
+        """
+
+    def of(self, cells: Sequence[tuple[npt.NDArray[np.int64] | None, npt.NDArray[np.bool_] | None]], rows: int) -> str:
+        """All that stands in some rows: the numbers of each column (None: its form is "nothing"), and where it is null.
+
+        Raises ``ValueError`` where these are not as many, not as long, or rows of no text.
+        """
+
 def unreadable(path: str) -> tuple[int, int, int, int]:
     """Of the first 65,536 packets: how many, those of RDMA, those of them with NFS, TLS records on NFS's port."""
 
@@ -333,7 +363,10 @@ def starts(calls: _Calls, threads: int, by_answer: bool, leaving: bool) -> npt.N
 def bound(calls: _Calls) -> tuple[int, int]:
     """`nfslat.kernels.dispatch.most_at_once`: so many threads must exist, and how often so many were at work."""
 
-def in_flight(calls: _Calls) -> npt.NDArray[np.int64]:
+def by_reply(reply_ns: npt.NDArray[np.int64]) -> _I32:
+    """Rows in the order of `nfslat.kernels.dispatch.Work.by_reply`."""
+
+def in_flight(calls: _Calls) -> _I32:
     """`nfslat.kernels.dispatch.in_flight`: calls without an answer when each one arrives."""
 
 _I64: TypeAlias = npt.NDArray[np.int64]
@@ -362,17 +395,42 @@ def places(ascending: _I32 | _I64, wanted: _I32 | _I64) -> _I64:
 def order(values: _I64) -> _I64:
     """`nfslat.kernels.order.argsort`: rows in ascending order."""
 
-def spacings(values: _I64, near: int, least: float) -> _F64:
-    """`nfslat.kernels.order.spacings`."""
-
 def grouped(groups: _I32, count: int) -> tuple[_I32, _I64]:
     """`nfslat.kernels.order.side_by_side`: rows by group, and how many each group has.
 
     Raises ``ValueError`` for a group that is not from 0 to `count` - 1.
     """
 
-def ranks(values: _I64, places: Sequence[int]) -> list[int]:
-    """`nfslat.kernels.order.ranks`: what stands at some places. Raises ``ValueError`` where there are not so many."""
+def ranks(values: npt.NDArray[Any], places: Sequence[int]) -> list[int]:
+    """`nfslat.kernels.order.ranks`: what stands at some places of int64 or int32. Raises ``ValueError`` where there are
+    not so many."""
+
+def regularity(
+    pieces: Sequence[_Calls],
+    groups: Sequence[_I64],
+    unqueued: Sequence[float],
+    resolution_ns: float,
+    blocks: int,
+    threads: int,
+    by_answer: bool,
+    leaving: bool,
+) -> tuple[_F64, _F64] | None:
+    """`nfslat.inflight.entropy.Scores`: nats by block of time, and what of them is for calls that are answered without
+    a thread; None where these are too many. `groups` are the rows of each operation, `unqueued` is what one of its
+    calls costs that has no density."""
+
+def log_spacings(times: _I64, resolution_ns: float) -> _F64:
+    """Minus the log density at each of `times`, from how far its neighbours are; 0 where there are too few."""
+
+def sums(groups: _I64 | None, values: npt.NDArray[Any], count: int) -> _I64 | list[int]:
+    """`nfslat.kernels.exact.exact_sums`, of int64, int32 or booleans. Raises ``ValueError`` for a group that is not
+    from 0 to `count` - 1."""
+
+def histogram(durations_ns: _I64, buckets: int) -> list[int]:
+    """`nfslat.tally.stats.histogram`: how many are in each of its buckets."""
+
+def xid_steps(xids: npt.NDArray[np.uint32], largest: int) -> tuple[bool, int, int, int, int]:
+    """`nfslat.decode.xid_gaps.Steps`, of at least one XID."""
 
 class _Packets(Protocol):
     """`nfslat.tcp.packets.Packets`: of all its columns."""

@@ -13,7 +13,7 @@ from nfslat.decode.xid_gaps import missing_calls
 from nfslat.decompose import client_srt_ns, server_srt_ns
 from nfslat.host_pairs import HostPairs, host_pairs, is_at
 from nfslat.inflight.all_clients import ServerWide, seen
-from nfslat.inflight.analysis import OneSide, in_flight, one_of_several
+from nfslat.inflight.analysis import OneSide, in_flight, one_of_several, with_so_many
 from nfslat.inflight.jobs import Host
 from nfslat.inflight.pools import pools_of
 from nfslat.inflight.serial import serial_calls
@@ -111,6 +111,20 @@ def analyse(
         ops_of=count_ops(client.ops.kinds, kind),
         coarse_ns=coarse_ns,
     )
+
+
+def with_threads(c: Analysis, there: int | None) -> Analysis:
+    """The same where somebody says how many threads the server has, and its calls may wait for one of so many."""
+    load = c.inflight.load
+    threads = load.threads
+    if there is None or threads.cannot or load.servers > 1 or c.share is not None:
+        return c
+    is_found = there == threads.low == threads.high
+    if is_found or not threads.bound.threads <= there < threads.most_in_flight:
+        return c
+    side = one_side(c.server, c.missing_calls["server"])._replace(in_socket_ns=_in_socket_ns(c, c.charges))
+    tried = with_so_many(load, side, there)
+    return structs.replace(c, inflight=c.inflight._replace(load=tried))
 
 
 def within(c: Correlation, begin_ns: int | None, end_ns: int | None) -> Analysis:

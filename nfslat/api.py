@@ -207,7 +207,7 @@ class Report:
 
     @cached_property
     def ops(self) -> OpTable:
-        """The matched ops, one a row, as numpy columns: docs/exports.md says what each is."""
+        """The matched ops, one a row, as numpy columns: docs/outputs.md says what each is."""
         from nfslat.export.op_table import op_table
 
         return op_table(self.correlation, paths=self.paths, traced=self._known[0].traced)
@@ -378,12 +378,18 @@ class Report:
         return self._found if self._pseudonyms is None else self.tables
 
     @cached_property
-    def _analysis(self) -> Analysis:
-        """Made where a figure is asked for that needs it."""
+    def _of_packets(self) -> Analysis:
+        """What the packets alone tell, made where a figure is asked for that needs it."""
         from nfslat import pipeline
 
         found = _both(self._found)
         return found if isinstance(found, Analysis) else pipeline.analyse(found)
+
+    @cached_property
+    def _analysis(self) -> Analysis:
+        from nfslat import pipeline
+
+        return pipeline.with_threads(self._of_packets, self._known[0].threads)
 
     def _paths_of(self, rows: I64) -> Paths:
         """Those of the matched ops in some rows, which takes little where no others are asked for."""
@@ -405,7 +411,7 @@ class Report:
     def _known(self) -> tuple[Known, tuple[str, ...]]:
         if self._options.outside is None or isinstance(self._found, Side):
             return self._options.known, ()
-        known, notes = self._options.outside.known(self._analysis)
+        known, notes = self._options.outside.known(self._of_packets)
         if self._pseudonyms is None:
             return known, notes
         from nfslat.export.anonymous_evidence import outside

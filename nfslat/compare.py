@@ -30,7 +30,7 @@ from nfslat.peer.acks import acks_of_both
 from nfslat.peer.own import OwnStamps, own_stamps
 from nfslat.results import Correlation, Order, Side
 from nfslat.select import Filters, forward, is_reverse, only, select_both
-from nfslat.wire.size_limit import size_limits
+from nfslat.wire.size_limit import size_limits, size_limits_of_one
 
 _MOST_CLOCKS = 256  # pairs of hosts whose clocks are sought
 _FEW_OPS = 256  # what ACKs say beside more of them is hardly anything new
@@ -99,6 +99,7 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
     d = side.decoded
     taken_at = side.source.bundle.side if side.source.bundle else None  # else the packets tell
     sample, again = sampled(d.segments), came_twice(d.segments)
+    limits = {near: size_limits_of_one(d.ops, near, d.segments, again) for near in ("server", "client")}
     twice, answered_ns = incomplete_replies(d.ops, d.details.events)
     asked, tick = ~d.ops.spread(is_reverse(d.ops)), side.tick
     if is_coarse(tick, float((d.ops.t3 - d.ops.t0)[asked].mean()) if asked.any() else 0.0, alone=True):
@@ -129,6 +130,7 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
         inferred=found.inferred,
         own={near: own} if own else {},
         ticks={near: tick} if tick.ns else {},
+        size_limits=limits[near],
     )
 
 

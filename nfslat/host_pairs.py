@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nfslat.model.blocks import distinct, together
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I64, Bool, Matched, Ops
 from nfslat.select import is_reverse
@@ -53,7 +54,7 @@ def host_pairs(server: Ops, client: Ops, matched: Matched) -> HostPairs:
     linked = np.full(len(server.connections), NULL, dtype=np.int64)
     if len(names) == 1:
         counts = np.array([len(matched)])
-        linked[server.conn[matched.server]] = 0
+        linked[distinct(server.conn[together(matched.server)], len(linked))] = 0
     else:
         pair = client.spread(own)[matched.client]
         counts = np.bincount(pair, minlength=len(names))

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from nfslat.analyse import analyse, within
+from nfslat.analyse import analyse, with_threads, within
 from nfslat.answer import model
 from nfslat.compare import compare, infer_other, side_of
 from nfslat.decode.capture import UNBOUNDED, Source
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from nfslat.figures.whatif import Asked
     from nfslat.model.thresholds import Threshold
 
-__all__ = ["analyse", "compare", "correlate", "infer_other", "inspect", "report", "side_of", "within"]
+__all__ = ["analyse", "compare", "correlate", "infer_other", "inspect", "report", "side_of", "with_threads", "within"]
 
 
 def correlate(

@@ -78,7 +78,7 @@ class Side(Record, dict=True):
         """Mask of the selected ops."""
         return np.asarray(self.reasons == REASONS.index("selected"))
 
-    @property
+    @cached_property
     def forward(self) -> Bool:
         """Mask of the selected ops that an NFS client called."""
         return np.asarray(self.kept & ~self.ops.spread(is_reverse(self.ops)))
@@ -99,7 +99,7 @@ class Side(Record, dict=True):
         counts = self.kept | (self.reasons == REASONS.index("not --op"))
         return np.asarray(counts & ~self.ops.spread(is_reverse(self.ops)))
 
-    @property
+    @cached_property
     def span_ns(self) -> tuple[int, int] | None:
         """From the arrival of the first op that is in the time which was asked for to that of the last; None: no time
         was."""

@@ -111,7 +111,7 @@ def _is_unknown(name: str, value: object) -> bool:
 
 
 def cells(native: Decoded, other: Decoded) -> list[str]:
-    """The two on one capture as cells of the table in docs/engines.md; a number for both, or native's and tshark's."""
+    """The two on one capture as cells of engine_differences.md; a number for both, or native's and tshark's."""
     found = compared(native.ops, other.ops)
     assert not found.only_tshark, f"{found.only_tshark} ops that only tshark has"
     assert found.in_order, "the ops are not in the same order"

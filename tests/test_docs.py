@@ -59,10 +59,19 @@ def test_readme_first_screen_has_the_two_commands() -> None:
 
 @pytest.mark.parametrize("path", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("samples/**/*.md")]))
 def test_links_lead_to_files(path: Path) -> None:
-    """Every relative link of every document leads to a file."""
-    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+    """Every relative link of every document leads to a file, and one to a section to a heading that is there."""
+    for target, _, section in re.findall(r"\]\(([^)#]*)(#([^)]+))?\)", path.read_text()):
         if "://" not in target:
-            assert (path.parent / target).exists(), f"{path.name}: {target}"
+            file = path.parent / target if target else path
+            assert file.exists(), f"{path.name}: {target}"
+            assert not section or section in _sections(file), f"{path.name}: {target}#{section}"
+
+
+@cache
+def _sections(path: Path) -> set[str]:
+    """Names of a document's headings in links, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def _prose(path: Path) -> str:
@@ -108,14 +117,6 @@ def test_method_names_every_state_and_miss() -> None:
         *(state.name for state in State),
         *(miss.name for miss in Miss if miss is not Miss.MATCHED),
     }
-
-
-def test_method_names_every_audit_code() -> None:
-    """The table of the capture audit names the codes that the audit can give, and no other."""
-    table = METHOD.split("## The capture audit")[1]
-    source = "".join(path.read_text() for path in (ROOT / "nfslat" / "figures" / "audit").glob("*.py"))
-    given = set(re.findall(r'\bnote\(\s*"([a-z]+-[a-z-]+)",', source))
-    assert set(re.findall(r"`([a-z]+-[a-z-]+)`", table)) == given
 
 
 def test_readme_names_the_oldest_tshark() -> None:

@@ -1,4 +1,4 @@
-"""The native decoder against the one that asks tshark, capture by capture: the same, or as docs/engines.md says.
+"""The native decoder against the one that asks tshark, capture by capture: the same, or as engine_differences.md says.
 
 The table there is part of this test: a capture that is not in it has no difference at all, the others have those that
 are written down. Where a difference changes, the failure shows the line as it would have to be.
@@ -19,7 +19,7 @@ from nfslat.results import Side
 
 CAPTURES = WITH_NFS + [path for path in SAMPLES if path not in WITH_NFS]
 _EACH = asked(CAPTURES)
-_TABLE = (Path(__file__).parents[1] / "docs" / "engines.md").read_text().split("## Capture by capture")[1]
+_TABLE = (Path(__file__).parent / "engine_differences.md").read_text()
 
 
 def _line(path: Path, native: Side, tshark: Side) -> str:
@@ -43,7 +43,7 @@ def _written(path: Path) -> str | None:
 @pytest.mark.parametrize("path", _EACH)
 def test_both_engines_make_the_same_of_a_capture(path: Path, decoder: Decoder) -> None:
     """Every op that tshark shows is found by the native engine, in the same order, with the same arguments, instants,
-    frames and transmissions, and every message ends in the same state; the exceptions stand in docs/engines.md."""
+    frames and transmissions, and every message ends in the same state; the exceptions stand in the table."""
     native, tshark = decoder.side("native", path), decoder.side("tshark", path)
     line, written = _line(path, native, tshark), _written(path)
     if written is not None:

@@ -782,6 +782,25 @@ def test_much_loss_is_told_whatever_it_costs() -> None:
         ({"mean": Layers(1, 0.5), "slots": None}, None, "likely", "give the application's mean (--app-ms)"),
         # The client counts the wait itself.
         ({"mean": Layers(1, 0.5), "slots": None, "slot_wait_ms": 50.0}, None, "certain", "counts 50.00 ms of wait"),
+        # What it counts since its mount may have been before the captures.
+        (
+            {"mean": Layers(1, 0.5), "slots": None, "slot_wait_ms": 50.0, "since_mount": frozenset(("slot_wait_ms",))},
+            None,
+            "likely",
+            "counts 50.00 ms of wait for a slot since its mount",
+        ),
+        (
+            {"slots": None, "slot_wait_ms": 50.0, "since_mount": frozenset(("app_ms", "slot_wait_ms"))},
+            56.5 / 58,
+            "likely",
+            "lie above the wire",
+        ),
+        (
+            {"slots": None, "slot_wait_ms": 50.0, "since_mount": frozenset(("slot_wait_ms",))},
+            56.5 / 58,
+            "certain",
+            "lie above the wire",
+        ),
         # The application's time above the wire is large, or the client says that this is its number of slots.
         ({"slots": None}, 56.5 / 58, "certain", "16 calls in flight on its connection and hardly ever more (95.0 %"),
         ({"slots": 16, "mean": Layers(5, 5, 2)}, 2 / 12, "certain", "2.00 ms of the application's 12.00 ms"),

@@ -28,12 +28,12 @@ _TICKS = {"READ": [("cpu", 0.06), ("disk", 12.0), ("cpu", 0.06)], GETATTR: [("cp
 _TIMER: dict[str, Any] = {"law": "constant", "tick_ms": 10.0, "ticking": "disk"}
 
 
-def load_of(traffic: Traffic) -> ServerLoad:
-    """What is said of this server."""
+def load_of(traffic: Traffic, there: int | None = None) -> ServerLoad:
+    """What is said of this server, which has so many threads, as somebody says."""
     table = ops(traffic, "server")
     nothing: dict[str, list[int]] = {name: [] for name in Loose.columns()}
     loose = Loose.from_columns(nothing, kinds=table.kinds, connections=table.connections)
-    return server_load(table, loose, is_reverse(table))
+    return server_load(table, loose, is_reverse(table), there=there)
 
 
 def threads_of(traffic: Traffic) -> Threads:
@@ -137,6 +137,20 @@ def test_threads_are_counted_though_the_first_of_those_that_answer_together_take
     found = load.threads
     assert (found.estimate, found.low, found.instead) == (threads, threads, "")
     assert load.queue_ns.mean() == pytest.approx(made.queue_ns.mean(), rel=0.02)
+
+
+def test_threads_that_somebody_says_there_are_are_tried() -> None:
+    """Where packets allow several numbers it is that one; where they tell another, or show more at work, or no queue at
+    all, it changes nothing."""
+    usual: dict[str, Any] = {"connections": 4, "count": 400, "think_ns": 10_000_000, "seed": 5}
+    vague, idle = (
+        queues.simulate(threads=threads, workers=12, mix={"READ": 0.95, GETATTR: 0.05}, **usual) for threads in (4, 64)
+    )
+    for made, there, range_ in ((vague, None, (4, 6)), (vague, 4, (4, 4)), (vague, 8, (4, 6)), (vague, 1, (4, 6))):
+        found = load_of(made, there).threads
+        assert (found.low, found.high, found.limited) == (*range_, True)
+    for there in (None, 4, 8, 12, 64):
+        assert not load_of(idle, there).threads.limited
 
 
 def test_what_fits_no_pool_of_threads_is_said() -> None:

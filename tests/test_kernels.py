@@ -9,10 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nfslat.inflight.entropy import RESOLUTION_NS, RULED_OUT, Scores
 from nfslat.kernels import join as kernels
+from nfslat.kernels.compiled import native
+from nfslat.kernels.dispatch import Order, Work, starts
+from nfslat.kernels.exact import added, exact_sum, exact_sums
 from nfslat.kernels.join import JoinSide, Several
 from nfslat.kernels.levels import in_order
-from nfslat.kernels.order import argsort, ranks, side_by_side, spacings
+from nfslat.kernels.order import argsort, ranks, side_by_side
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32
 
@@ -96,9 +100,55 @@ def test_loops_over_columns_give_what_numpy_gives(few: list[tuple[int, int]], da
     assert order.tolist() == np.argsort(groups, kind="stable").tolist()
     assert [span.stop - span.start for span in spans] == np.bincount(groups, minlength=count).tolist()
 
-    if len(starts) > 1:
-        near, rows = data.draw(st.integers(1, 5)), np.argsort(starts, kind="stable")
-        at, ordered = np.arange(len(rows)), starts[rows].astype(np.float64)
+    near, rows = max(int(len(starts) ** 0.5), 2), np.argsort(starts, kind="stable")
+    at, ordered = np.arange(len(rows)), starts[rows].astype(np.float64)
+    if len(starts) < 8:
+        assert not native.log_spacings(starts, 2.0).any()
+    else:
         below, above = np.maximum(at - near, 0), np.minimum(at + near, len(rows) - 1)
         apart = np.maximum(ordered[above] - ordered[below], 2.0) * len(rows) / (above - below)
-        assert spacings(starts, near, 2.0)[rows].tolist() == apart.tolist()
+        assert native.log_spacings(starts, 2.0)[rows].tolist() == pytest.approx(np.log(apart).tolist(), rel=1e-15)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-9, 9))))
+def test_sums_are_exact(rows: list[tuple[int, int]]) -> None:
+    """However large they are, of each group and of all; and a part and the rest add up to the whole."""
+    groups, values = (np.array([row[at] for row in rows], dtype=np.int64) for at in (0, 1))
+    by_hand = [sum(value for group, value in rows if group == one) for one in range(4)]
+    assert exact_sums(groups, values, 4).tolist() == by_hand
+    assert exact_sum(values) == sum(by_hand)
+    cut = len(rows) // 2
+    parts = [exact_sums(groups[at], values[at], 4) for at in (slice(cut), slice(cut, None))]
+    assert added(*parts).tolist() == by_hand
+    few, odd = (values % 1000).astype(np.int32), values % 2 == 1
+    assert exact_sums(groups, few, 4).tolist() == exact_sums(groups, few.astype(np.int64), 4).tolist()
+    assert exact_sums(groups, odd, 4).tolist() == np.bincount(groups[odd], minlength=4).tolist()
+
+
+CALL = st.tuples(st.integers(0, 50), st.integers(0, 900), st.integers(0, 2), st.integers(0, 1))  # times in us
+
+
+@given(st.lists(CALL, min_size=30, max_size=90), st.integers(1, 12), st.sampled_from(list(Order)))
+def test_how_regular_the_work_is(calls: list[tuple[int, int, int, int]], threads: int, order: Order) -> None:
+    """The log density of what each call takes in a thread, by operation, with so much for each that has none; and
+    nothing where too many have none."""
+    after, took, stream, kind = np.array(calls, dtype=np.int64).T
+    arrival = np.cumsum(after) * 1000
+    work = Work.of(arrival, arrival + took * 1000, stream.astype(np.int32))
+    score = Scores([(work, kind.astype(np.int16))], order, one_stream=False)
+    start = starts(work, threads, order)
+    forced, block = start == NULL, np.arange(len(calls)) * 24 // len(calls)
+    count = np.bincount(block, minlength=24)
+    share = np.bincount(block, forced, 24) / count
+    if np.median(share) > 0.03:
+        assert score(threads) == RULED_OUT
+        return
+    nats = np.zeros(len(calls))
+    for one in range(2):
+        rows, there = kind == one, (kind == one) & ~forced
+        unqueued = native.log_spacings(took[rows] * 1000, RESOLUTION_NS).mean() if rows.any() else 0.0
+        few = np.count_nonzero(there) < 8
+        nats[there] = unqueued if few else native.log_spacings((work.reply_ns - start)[there], RESOLUTION_NS)
+        nats[rows & forced] = unqueued + 7
+    score(threads)
+    assert score.known[threads].tolist() == pytest.approx((np.bincount(block, nats, 24) / count).tolist())

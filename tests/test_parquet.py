@@ -21,7 +21,7 @@ from examples import examples
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from test_op_table import DOCS, ROOT, full, no_tools, sample
+from test_op_table import ROOT, full, no_tools, rows_of_docs, sample
 
 from nfslat import api
 from nfslat.answer.model import Tool
@@ -382,13 +382,9 @@ def test_matched_ops_are_written_as_they_are() -> None:
 
 
 def test_the_docs_name_every_column_of_a_side(tmp_path: Path) -> None:
-    """docs/exports.md has a line for each column of the file, in their order, with its dtype and unit."""
+    """docs/outputs.md has a line for each column of the file, in their order, with its dtype and unit."""
     schema = pq.read_schema(stored_sample("session-slots", tmp_path))
-    lines = [
-        [cell.strip(" `") for cell in line.split("|")[1:4]]
-        for line in DOCS.split("## One capture")[1].splitlines()
-        if line.startswith("| `")
-    ]
+    lines = [row[:3] for row in rows_of_docs("## One capture")]
     assert lines == [
         [
             field.name,

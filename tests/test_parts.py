@@ -130,16 +130,19 @@ def test_threads_that_are_few_for_a_part_of_the_time_are_named_beside_the_disk()
     )
 
 
-@pytest.mark.parametrize(("delay", "listed"), [(0.08, False), (0.12, True), (0.3, True)])
-def test_a_path_that_is_longer_for_a_part_of_the_time_is_listed(delay: float, listed: bool) -> None:
-    """Of the whole the shortest round trip is short; calls wait for the same threads all the time."""
+@pytest.mark.parametrize(("delay", "shown", "listed"), [
+    (0.08, 1.0, False), (0.12, 1.0, True), (0.3, 1.0, True), (0.3, 0.8, True), (0.12, 0.8, False),
+])  # fmt: skip
+def test_a_path_that_is_longer_for_a_part_of_the_time_is_listed(delay: float, shown: float, listed: bool) -> None:
+    """Of the whole the shortest round trip is short; calls wait for the same threads all the time. Where operations
+    that are not shown have much of it, its share is at least that of those that are."""
     threads = [_finding("server-threads", 0.7, "certain")]
     parts = _parts((500, 1.0, threads), (500, 1.0, [*threads, _finding("net-delay", delay, "certain")]))
-    led = lead_by_parts(parts, _whole("fault", threads, largest_layer="server"))
+    led = lead_by_parts(parts, _whole("fault", threads, largest_layer="server")._replace(shown=shown))
     assert (led is not None) == listed
     if led is not None:
-        path = next(cause for cause in led[0] if cause.code == "net-delay")
-        assert (path.share, path.severity) == (pytest.approx(delay / 2), "warning" if delay == 0.3 else "info")
+        path, share = next(cause for cause in led[0] if cause.code == "net-delay"), shown * delay / 2
+        assert (path.share, path.severity) == (pytest.approx(share), "warning" if share >= 0.1 else "info")
         assert led[1].cause == "server-threads"
 
 
@@ -151,6 +154,18 @@ def test_what_explains_most_in_all_parts_leads() -> None:
     assert led is not None
     assert (led[1].cause, led[1].share, led[1].also) == ("server-storage", pytest.approx(0.54), ["net-delay"])
     assert [cause.share for cause in led[0]] == [pytest.approx(0.54), pytest.approx(0.28)]
+
+
+@pytest.mark.parametrize(("ops", "leads"), [(300, False), (1500, True)])
+def test_what_cannot_be_told_of_all_is_said_of_two_hosts_only_where_they_have_most_of_the_time(
+    ops: int, leads: bool
+) -> None:
+    """Of the calls of all hosts nobody knows why they take long, nor of those of any two."""
+    unknown = [_finding("server-queue-unknown", 1.0, "certain")]
+    parts = _parts((300, 5.0, unknown), (ops, 5.1, unknown), (310, 4.9, unknown), (290, 5.0, unknown))
+    of_all = _whole("undecided", unknown)
+    led = lead_by_parts(parts, of_all, of_hosts=True)
+    assert (led is not None) == leads
 
 
 def test_a_part_that_cannot_be_told_leaves_the_whole_open() -> None:
@@ -178,7 +193,7 @@ def test_what_is_met_or_of_the_whole_alone_stays() -> None:
     met = Objective("READ.p50=5", "READ", "p50", "client", 5.0, 1.0, True)
     assert lead_by_parts(parts, _whole()) is not None
     assert lead_by_parts(parts, _whole(objectives=[met])) is None
-    assert lead_by_parts(parts, _whole()._replace(is_reckoned=True)) is None
+    assert lead_by_parts(parts, _whole()._replace(shown=0.7)) is None
     assert lead_by_parts(parts[1:], _whole()) is None
     assert lead_by_parts([], _whole()) is None
 

@@ -207,6 +207,11 @@ def test_the_cause_of_another_phase_is_named_too(tmp_path: Path) -> None:
     first = found.phases[0]
     assert threads.share == pytest.approx(0.85 * first.time_share, rel=0.15)
     assert "share_slowest" not in threads.evidence or threads.evidence["share_slowest"] is None
+    # Who says that there are 3 is right of that stretch; who says 32 denies none of it, for there were that many later.
+    for there, confidence in ((3, "certain"), (32, threads.confidence)):
+        told = api.Report(alone.correlation, api.Options(known=Known(threads=there))).summary
+        assert [phase.threads_estimate for phase in told.phases] == [phase.threads_estimate for phase in found.phases]
+        assert {one.confidence for one in told.findings if one.code == "server-threads"} == {confidence}
 
 
 def test_calls_that_more_threads_left_behind_do_not_hide_the_few_that_are_left(tmp_path: Path) -> None:

@@ -92,6 +92,37 @@ def test_an_operation_that_is_slow_by_itself_needs_no_other_to_say_so() -> None:
     assert abs(row - 3_000) <= 200
 
 
+@pytest.mark.parametrize(("floors_ms", "begins"), [
+    ((0.1, 8.0), [1_000]), ((8.0, 0.1), [1_000]), ((0.1, 8.0, 16.0), [1_000, 2_000]),
+    ((0.1, 12.0, 0.1), [1_000, 2_000]),
+    ((5.0, 6.0), []), ((0.2, 0.9), []), ((3.0,), []),
+])  # fmt: skip
+def test_a_path_that_gets_longer_under_a_load_that_varies_is_dated(
+    floors_ms: tuple[float, ...], begins: list[int]
+) -> None:
+    """Calls wait in queues for many times as long as the way is; the shortest of a few of them moves with the path."""
+    rng = np.random.default_rng(7)
+    count = 1_000 * len(floors_ms)
+    waits_ms = rng.exponential(6.0, count) * (rng.random(count) < 0.8)
+    network_ns = ((np.repeat(floors_ms, 1_000) + waits_ms) * MS).astype(np.int64)
+    server_ns = rng.exponential(20 * MS, count).astype(np.int64)
+    begin_ns = np.arange(count, dtype=np.int64) * 10 * MS
+    found = segments(Calls(begin_ns, np.zeros(count, dtype=np.int16), server_ns, network_ns))
+    assert len(found) == len(begins)
+    assert all(abs(at / (10 * MS) - begin) <= 20 for at, begin in zip(found, begins, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_queue_that_comes_and_goes_is_no_longer_path(seed: int) -> None:
+    """For a third of the time most calls wait for 10 ms more on the network, and a few of each piece do not."""
+    rng = np.random.default_rng(seed)
+    count, waits = 3_000, np.zeros(3_000)
+    waits[1_000:2_000] = rng.exponential(4.0, 1_000) * (rng.random(1_000) < 0.4)
+    network_ns = ((1.0 + waits) * MS).astype(np.int64)
+    begin_ns = np.arange(count, dtype=np.int64) * 10 * MS
+    assert segments(Calls(begin_ns, np.zeros(count, dtype=np.int16), np.full(count, 20 * MS), network_ns)) == []
+
+
 def test_a_few_calls_that_wait_long_once_are_no_phase() -> None:
     """Ten calls that wait for a host that stands still have much of the time: an event, which a finding dates."""
     first, last = (simulate(threads=32, workers=10, count=1_000, think_ns=MS, seed=seed) for seed in (1, 2))

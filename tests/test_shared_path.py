@@ -194,6 +194,7 @@ def _talk(*rows: tuple[float, int, int, int, int]) -> Segments:
     )  # fmt: skip
 
 
+_OTHER = ((-9.0, 0, 0, 1000, 0), (-8.0, BACK, 0, 0, 1000))
 _SENT, _LATER = (0.0, 0, 0, 1000, 0), (1200.0, BACK, 0, 0, 1000)
 
 
@@ -207,6 +208,14 @@ _SENT, _LATER = (0.0, 0, 0, 1000, 0), (1200.0, BACK, 0, 0, 1000)
         ([_SENT, (220, AGAIN, 0, 1000, 0), (600, AGAIN, 0, 1000, 0), _LATER, (1200, BACK | TWICE, 0, 0, 1000)], []),
         # The first ACK that covers it is of the second: that of the first one was lost.
         ([_SENT, (220, AGAIN, 0, 1000, 0), (221, BACK | TWICE, 0, 0, 1000)], []),
+        # No plain ACK, and the word of both comes long after each of them was sent: all was taken at once.
+        ([*_OTHER, (0, 0, 1000, 1000, 0), (220, AGAIN, 1000, 1000, 0), (600, AGAIN, 1000, 1000, 0),
+          (1200, BACK | TWICE, 0, 0, 2000), (1200, BACK | TWICE, 0, 0, 2000)], [4, 5]),
+        # The same of one of three, and of a path on which any ACK takes as long.
+        ([*_OTHER, (0, 0, 1000, 1000, 0), (220, AGAIN, 1000, 1000, 0), (600, AGAIN, 1000, 1000, 0),
+          (1200, BACK | TWICE, 0, 0, 2000)], []),
+        ([(-900, 0, 0, 1000, 0), (-600, BACK, 0, 0, 1000), (0, 0, 1000, 1000, 0), (600, AGAIN, 1000, 1000, 0),
+          (900, BACK | TWICE, 0, 0, 2000)], []),
         # The receiver was heard long before, and did not say so of this.
         ([_SENT, (1, BACK, 0, 0, 1000), (220, AGAIN, 0, 1000, 0), (230, BACK, 0, 0, 1000),
           (900, BACK | TWICE, 0, 0, 1000)], []),
@@ -215,7 +224,8 @@ _SENT, _LATER = (0.0, 0, 0, 1000, 0), (1200.0, BACK, 0, 0, 1000)
         # Of the other direction.
         ([(0, BACK, 0, 1000, 0), (220, BACK | AGAIN, 0, 1000, 0), (230, 0, 0, 0, 1000), (230, TWICE, 0, 0, 1000)], [2]),
     ],
-    ids=["a host that was late", "one of three lost", "an ACK lost", "of another", "lost", "the other way"],
+    ids=["a host that was late", "one of three lost", "an ACK lost", "taken at once", "one of three taken", "long",
+         "of another", "lost", "the other way"],
 )  # fmt: skip
 def test_bytes_that_came_twice(rows: list[tuple[float, int, int, int, int]], frames: list[int]) -> None:
     """A D-SACK proves that the first one had come, and was not lost; what else it may be of proves nothing."""

@@ -18,10 +18,9 @@ from nfslat.decode.engine import choose
 from nfslat.decode.tools import Tools
 from nfslat.errors import InputError, ToolError
 from nfslat.figures.wireshark import in_filter
-from nfslat.model.decoded import Reassembly
 from nfslat.model.tables import Miss
 from nfslat.packets import show
-from nfslat.packets.dissect import dissect
+from nfslat.packets.dissect import Part, dissect
 from nfslat.packets.model import Shown
 from nfslat.results import Correlation
 from nfslat.select import REASONS, Filters
@@ -294,9 +293,10 @@ def test_of_several_rpcs_in_a_frame_the_one_asked_for_is_shown(tools: Tools, tmp
     frames = ops.call_first_frame
     frame = next(frame for frame in frames.tolist() if (frames == frame).sum() > 1)
     here = [(int(xid), False) for xid in ops.xid[frames == frame]]
-    shown = dissect(found.client.source.files[0], {frame: here}, tools, Reassembly.OFF)
+    wanted = [(which, [frame]) for which in here]
+    shown = dissect([Part(found.client, found.client.source.files[0], wanted)], tools)
     assert len(shown) == len(set(here)) > 1
-    for (_, (xid, _)), message in shown.items():
+    for (_, _, (xid, _)), message in shown.items():
         xids = [line.text for line in message.lines if line.name == "rpc.xid"]
         assert xids == [f"XID: 0x{xid:08x} ({xid})"]
 

@@ -13,7 +13,7 @@ from wire_tables import op, ops
 
 from nfslat.model.segments import AGAIN, BACK, Segments
 from nfslat.model.tables import Matched
-from nfslat.wire.size_limit import SizeLimit, _came, size_limits
+from nfslat.wire.size_limit import SizeLimit, _came, size_limits, size_limits_of_one
 
 FULL, SMALL = 1448, 1084
 Packet = tuple[int, int, bool]  # position, bytes of payload, does it arrive
@@ -55,7 +55,9 @@ def _hole(*, large_passes: bool = False, tries: int = 5) -> list[Packet]:
     packets.append((base + FULL, FULL, False))
     if large_passes:
         packets.insert(8, (base + 2 * FULL, FULL, True))
-    return [*USUAL, *packets, (base, FULL, True), *[(at * FULL, FULL, True) for at in range(60, 120)]]
+    passed = {seq for seq, _, came in packets if came}
+    filled = [(seq, size, True) for seq, size, _ in burst if seq not in passed]
+    return [*USUAL, *packets, *filled, *[(at * FULL, FULL, True) for at in range(60, 120)]]
 
 
 def test_where_all_large_ones_vanish_and_all_small_ones_pass_the_size_is_found() -> None:
@@ -92,6 +94,45 @@ def test_offload_shows_several_segments_as_one() -> None:
     assert (limit.lost, limit.passed, limit.passed_to) == (10, 5, SMALL + 52)
 
 
+def _of_one(packets: Sequence[Packet], *, near: str = "server", heard: bool = True) -> tuple[SizeLimit, ...]:
+    """The capture of the sender alone: a call of the other end before each of its ACKs, sent again where that ACK is
+    lost; in the end all is acknowledged, if it is `heard`."""
+    sender, rows, called = BACK if near == "server" else 0, [], 100
+    rows = [(1, 0, 100, 1, 0, 0), (2, 0, 100, 1, BACK, 100)]
+    seen: set[tuple[int, int]] = set()
+    for seq, size, came in packets:
+        if not size:
+            rows.append((len(rows) + 1, called, 104, 0, sender ^ BACK, 0))
+            called += 104
+        mark = AGAIN if size and (seq, size) in seen else 0
+        rows.append((len(rows) + 1, seq, size, len(rows), sender | mark, called))
+        seen.add((seq, size))
+        if not size and not came:
+            rows.append((len(rows) + 1, called - 104, 104, 0, sender ^ BACK | AGAIN, 0))
+    end = max(seq + size for seq, size, _ in packets)
+    rows.append((len(rows) + 1, called, 0, 0, sender ^ BACK, end if heard else 0))
+    columns = dict(zip(("frame", "seq", "size", "ts_val", "marks", "ack"), zip(*rows, strict=True), strict=True))
+    talk = Segments.from_columns({**columns, "t_ns": [row[0] * 1_000_000 for row in rows]})
+    frames = {"call_first_frame": np.array([1], np.int32), "reply_first_frame": np.array([2], np.int32)}
+    return size_limits_of_one(replace(ops(op(1, 2, 1)), **frames), near, [talk], np.zeros(0, np.int32))
+
+
+@pytest.mark.parametrize("near", ["server", "client"])
+def test_the_sender_alone_shows_a_limit_by_what_it_sends_again(near: str) -> None:
+    """What is sent again was lost, the last time excepted; small ones pass, for nobody sends them again; and ACKs do,
+    for what they acknowledge is not sent again."""
+    (limit,) = _of_one(_hole(), near=near)
+    assert (limit.way, limit.lost, limit.passed) == ("reply" if near == "server" else "call", 11, 6)
+    assert (limit.passed_to, limit.lost_from) == (SMALL + 52, FULL + 52)
+
+
+def test_without_an_answer_and_where_acks_are_lost_the_sender_shows_no_limit() -> None:
+    """A path that is interrupted loses ACKs as well, and their data come again."""
+    silent = [(seq, size, came and size > 0) for seq, size, came in _hole()]
+    assert _of_one(silent) == ()
+    assert _of_one(_hole(), heard=False) == ()
+
+
 KEYS = st.lists(st.tuples(*[st.integers(0, 2)] * 4), max_size=20)
 
 
@@ -123,8 +164,8 @@ def test_as_many_came_as_arrived(sent: list[tuple[int, ...]], arrived: list[tupl
     ],
 )  # fmt: skip
 def test_other_loss_has_no_size(packets: list[Packet]) -> None:
-    """None of these is a limit of the path."""
-    assert _limits(packets) == ()
+    """None of these is a limit of the path, by two captures or by the sender's."""
+    assert _limits(packets) == _of_one(packets) == ()
 
 
 def test_a_capture_that_lacks_packets_shows_no_limit() -> None:

@@ -22,6 +22,7 @@ from test_native import _read
 from nfslat import api
 from nfslat.cli.main import main
 from nfslat.decode.xid_gaps import missing_calls
+from nfslat.figures.unseen import reckoned
 from nfslat.findings.catalogue import row
 from nfslat.findings.diagnosis import diagnosis
 from nfslat.findings.facts import Facts, KeptAbove
@@ -32,6 +33,7 @@ from nfslat.findings.tcp import Waits
 from nfslat.findings.unseen import WithUnseen
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.model.decoded import Decoded
+from nfslat.tally.unseen import UnseenTally
 from nfslat.wire.above import Why
 from nfslat.wire.unseen import Unseen, unseen
 from nfslat.wire.unseen_counts import fit_all
@@ -334,6 +336,26 @@ def _ground(wire_ms: tuple[float, float], server_ms: tuple[float, float]) -> tup
     found = WithUnseen(72, 0.023, (0.3, 0.4), SEEN, wire_ms, server_ms)
     assert found.matters
     return found.layers(), SOUND._replace(unseen=found)
+
+
+def test_hidden_operations_take_no_more_than_the_application_waited() -> None:
+    """40 of 80 operations are hidden and may have taken 240 ms each; the application waited 152 ms on average for all
+    of them, and they were on the network for most of that: the network is named, as it is by packets alone. An
+    application's time that is below all bounds is of other operations, and narrows nothing."""
+    sums = {
+        name: Unseen(40, 40 * seen_ns, 40, 0, 0, 40 * low_ns, 40 * high_ns)
+        for name, seen_ns, low_ns, high_ns in (("client", 150e6, 150e6, 390e6), ("server", 1e6, 10e6, 250e6))
+    }
+    tallies = {name: UnseenTally(found) for name, found in sums.items()}
+    plain = reckoned(tallies, Layers(1.0, 149.0), 40)
+    assert plain.largest(plain.layers()) is None
+    bounded = reckoned(tallies, Layers(1.0, 149.0, client_ms=2.0), 40)
+    assert bounded.wire_ms == (150.0, 152.0)
+    assert bounded.server_ms[1] == pytest.approx(152.0 - 149.0 / 2)
+    tight = reckoned(tallies, Layers(1.0, 149.0, client_ms=0.0), 40)
+    assert tight.wire_ms == (150.0, 150.0)
+    other = reckoned(tallies, Layers(1.0, 119.0, client_ms=5.0), 40)
+    assert other.wire_ms == (plain.wire_ms[0] - 15.0, plain.wire_ms[1] - 15.0)
 
 
 def test_a_layer_is_named_where_the_bounds_leave_no_other() -> None:

@@ -38,14 +38,28 @@ const NONE: i32 = -1;
 /// Which of the calls in threads was not there yet is a guess: the one that was taken last, or the one that is answered
 /// last (`by_answer`).
 pub fn starts(work: &Work, threads: usize, by_answer: bool, leaving: bool) -> Vec<i64> {
+    starts_unless(work, threads, by_answer, leaving, |_| false).unwrap_or_default()
+}
+
+/// The same; None as soon as `is_enough` is true of a row whose call is answered without a thread.
+pub fn starts_unless(
+    work: &Work,
+    threads: usize,
+    by_answer: bool,
+    leaving: bool,
+    mut is_enough: impl FnMut(usize) -> bool,
+) -> Option<Vec<i64>> {
     let rows = work.arrival_ns.len();
     let mut model = Model { by_answer, leaving, ..Model::new(work, threads) };
     let mut arrived = 0;
     for answered in work.by_reply.chunk_by(|&one, &next| work.reply_ns[one as usize] == work.reply_ns[next as usize]) {
         let now = work.reply_ns[answered[0] as usize];
         while arrived < rows && work.arrival_ns[arrived] <= now {
-            model.arrive(arrived);
-            model.take(work.arrival_ns[arrived]);
+            if model.busy < threads {
+                model.take_at_once(arrived);
+            } else {
+                model.arrive(arrived);
+            }
             arrived += 1;
         }
         // As nearly always.
@@ -66,12 +80,16 @@ pub fn starts(work: &Work, threads: usize, by_answer: bool, leaving: bool) -> Ve
             model.busy -= with.len();
             left = without;
             if with.is_empty() {
-                model.force(left.remove(0) as usize);
+                let row = left.remove(0) as usize;
+                if is_enough(row) {
+                    return None;
+                }
+                model.force(row);
             }
             model.take(now);
         }
     }
-    model.start
+    Some(model.start)
 }
 
 /// The most calls that were in threads at once, whatever the server is like, and how often so many were.
@@ -107,7 +125,7 @@ pub fn bound(work: &Work) -> (i64, i64) {
 }
 
 /// Calls without an answer when each one arrives, itself included; what is answered at that time is.
-pub fn in_flight(work: &Work) -> Vec<i64> {
+pub fn in_flight(work: &Work) -> Vec<i32> {
     let mut replies = work.by_reply.iter().map(|&row| work.reply_ns[row as usize]).peekable();
     let mut answered = 0;
     let at_arrival = work.arrival_ns.iter().zip(1..).map(|(&now, arrived)| {
@@ -177,6 +195,25 @@ impl<'a> Model<'a> {
         stream.last = row as i32;
         if !stream.is_ready {
             stream.is_ready = true;
+            self.ready.push_back(number);
+        }
+    }
+
+    /// A call arrives while a thread is idle, so that no other one waits and no stream is in the line.
+    fn take_at_once(&mut self, row: usize) {
+        self.start[row] = self.work.arrival_ns[row];
+        self.state[row] = State::InThread;
+        self.given.push(row as i32);
+        self.busy += 1;
+        let number = self.work.stream[row] as usize;
+        let stream = &mut self.waiting[number];
+        if stream.last != NONE {
+            self.after[stream.last as usize] = row as i32;
+        }
+        stream.last = row as i32;
+        // As long as there are idle threads it has its turn again at once, and leaves the line.
+        stream.is_ready = !self.leaving && self.busy == self.threads;
+        if stream.is_ready {
             self.ready.push_back(number);
         }
     }

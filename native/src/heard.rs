@@ -107,10 +107,20 @@ pub fn places<T: Ord>(column: &[T], wanted: &[T]) -> Vec<i64> {
     wanted.iter().map(|value| (at = place(column, value, at), at as i64).1).collect()
 }
 
-/// The same of one, sought from `at` on: in steps that double, then by halves.
+/// Places that are looked at one by one.
+const NEAR: usize = 12;
+
+/// The same of one, sought from `at` on: one by one, then in steps that double, then by halves.
 pub fn place<T: Ord>(column: &[T], value: &T, at: usize) -> usize {
-    let (mut low, mut high, mut step) = (at, at, 1);
+    let mut low;
+    let (mut high, mut step) = (at, 1);
     if column.get(at).is_some_and(|one| one < value) {
+        // As a rule it is a few places on, where a step at a time takes less than to halve what is in between.
+        let ahead = &column[at + 1..column.len().min(at + 1 + NEAR)];
+        match ahead.iter().position(|one| one >= value) {
+            Some(more) => return at + 1 + more,
+            None => low = at + ahead.len(),
+        }
         loop {
             high = low + step;
             match column.get(high) {

@@ -5,7 +5,7 @@
 //!                                                                                -> news -> files
 //!                          -> apart (a decoder for each pair of addresses)
 //!                          -> windows (what has ended so far, again and again)
-//!                          -> split (captures of some pairs of addresses)
+//!                          -> split (captures of some pairs of addresses), cut (of some messages)
 //!                          -> ring (the newest packets, as they are)
 //!                                        -> conversations -> packets
 //! ```
@@ -21,6 +21,7 @@ pub mod compound;
 pub mod container;
 pub mod conversations;
 pub mod copies;
+pub mod cut;
 pub mod decoder;
 pub mod dispatch;
 pub mod erf;
@@ -34,6 +35,7 @@ pub mod interned;
 pub mod kernels;
 pub mod kinds;
 pub mod lane;
+pub mod lines;
 pub mod link;
 pub mod loads;
 pub mod mptcp;
@@ -49,6 +51,7 @@ pub mod plausible;
 pub mod prints;
 pub mod protocol;
 pub mod ranges;
+pub mod regularity;
 pub mod resent;
 pub mod results;
 pub mod ring;
@@ -58,6 +61,7 @@ pub mod segments;
 pub mod source;
 pub mod split;
 pub mod stream;
+pub mod sums;
 pub mod sweep;
 pub mod table;
 pub mod take;
@@ -67,6 +71,7 @@ pub mod unread;
 pub mod waits;
 pub mod windows;
 pub mod xdr;
+pub mod xids;
 
 #[cfg(feature = "python")]
 mod python;

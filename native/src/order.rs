@@ -93,13 +93,18 @@ pub fn grouped(groups: &[i32], count: usize) -> Option<(Vec<i32>, Vec<i64>)> {
 /// Rows of `values`, ascending; equal ones in their order. Where no two are more than 2^32 apart, and they are in no
 /// order yet, digit by digit.
 pub fn order(values: &[i64]) -> Vec<i64> {
+    narrow_order(values).into_iter().map(i64::from).collect()
+}
+
+/// The same, as numbers of 32 bits.
+pub fn narrow_order(values: &[i64]) -> Vec<i32> {
     let Some((least, range)) = range(values) else { return Vec::new() };
     if values.is_sorted() {
-        return (0..values.len() as i64).collect();
+        return (0..values.len() as i32).collect();
     }
     if values.len() < FEW || range > u64::from(u32::MAX) {
-        let key = |row: u32| values[row as usize].wrapping_sub(least) as u64;
-        return by_bins(0..values.len() as u32, range, key).into_iter().map(i64::from).collect();
+        let key = |row: i32| values[row as usize].wrapping_sub(least) as u64;
+        return by_bins(0..values.len() as i32, range, key);
     }
     let mut rows: Vec<u64> =
         values.iter().zip(0..).map(|(&value, row)| (value.wrapping_sub(least) as u64) << 32 | row).collect();
@@ -119,13 +124,13 @@ pub fn order(values: &[i64]) -> Vec<i64> {
         }
         std::mem::swap(&mut rows, &mut other);
     }
-    rows.into_iter().map(|one| i64::from(one as u32)).collect()
+    rows.into_iter().map(|one| one as u32 as i32).collect()
 }
 
 /// From the number `near` places below to the one as far above, where `values` ascend: of each, in their own order, at
 /// least `least`, times how many there are and by how many places these two are apart (`nfslat.kernels.order.spacings`).
 pub fn spacings(values: &[i64], near: usize, least: f64) -> Vec<f64> {
-    let rows = order(values);
+    let rows = narrow_order(values);
     let ordered: Vec<f64> = rows.iter().map(|&row| values[row as usize] as f64).collect();
     let (count, last) = (rows.len() as f64, rows.len().saturating_sub(1));
     let mut out = vec![0.0; rows.len()];
@@ -136,36 +141,38 @@ pub fn spacings(values: &[i64], near: usize, least: f64) -> Vec<f64> {
     out
 }
 
-/// Numbers are put into so many bins, two to that, and what is looked for is looked for in one of them.
-const BIN_BITS: u32 = 16;
+/// Bins of what is above the least: each number below `FINE` has its own, those above are of as many to a doubling.
+const FINE_BITS: u32 = 6;
+const FINE: u64 = 1 << FINE_BITS;
+const BINS: usize = ((u64::BITS - FINE_BITS + 1) << FINE_BITS) as usize;
 
-/// What stands at each of `places`, counted from 0, when `values` ascend. Panics where there are not so many.
-pub fn ranks(values: &[i64], places: &[usize]) -> Vec<i64> {
-    let Some((least, range)) = range(values) else { return Vec::new() };
-    let shift = (u64::BITS - range.leading_zeros()).saturating_sub(BIN_BITS);
-    if values.len() < FEW || shift == 0 && range as usize >= values.len() {
-        let mut sorted = values.to_vec();
-        sorted.sort_unstable();
-        return places.iter().map(|&place| sorted[place]).collect();
-    }
-    let bin = |value: i64| (value.wrapping_sub(least) as u64 >> shift) as usize;
-    let mut ends = vec![0; (range >> shift) as usize + 1];
+fn bin_of(above: u64) -> usize {
+    let shift = (u64::BITS - 1 - FINE_BITS).saturating_sub((above | FINE).leading_zeros());
+    (u64::from(shift) << FINE_BITS) as usize + (above >> shift) as usize
+}
+
+/// What stands at each of `places`, counted from 0, when `values` ascend; None where there are not so many. Of those only
+/// the bins are put in order in which these places are.
+pub fn ranks<T: Copy + Into<i64>>(values: &[T], places: &[usize]) -> Option<Vec<i64>> {
+    let least: i64 = values.iter().map(|&value| value.into()).min().unwrap_or_default();
+    let bin = |value: T| bin_of(value.into().wrapping_sub(least) as u64);
+    let mut ends = vec![0_usize; BINS];
     values.iter().for_each(|&value| ends[bin(value)] += 1);
     let mut sum = 0;
     ends.iter_mut().for_each(|end| (*end, sum) = (sum + *end, sum + *end));
-    let bins = places.iter().map(|&place| ends.partition_point(|&end| end <= place));
-    if shift == 0 {
-        return bins.map(|at| least + at as i64).collect();
+    let mut inside: Vec<Option<Vec<i64>>> = vec![None; BINS];
+    let bins: Vec<usize> = places.iter().map(|&place| ends.partition_point(|&end| end <= place)).collect();
+    bins.iter().for_each(|&at| drop(inside.get_mut(at).map(|some| some.insert(Vec::new()))));
+    for &value in values {
+        if let Some(some) = &mut inside[bin(value)] {
+            some.push(value.into());
+        }
     }
-    let mut found: Vec<(usize, Vec<i64>)> = bins.map(|at| (at, Vec::new())).collect();
-    let mut is_wanted = vec![false; ends.len()];
-    found.iter().for_each(|(at, _)| is_wanted[*at] = true);
-    for &value in values.iter().filter(|&&value| is_wanted[bin(value)]) {
-        let at = bin(value);
-        found.iter_mut().filter(|(wanted, _)| *wanted == at).for_each(|(_, inside)| inside.push(value));
-    }
-    let place_in = |at: usize, place: usize| place - if at == 0 { 0 } else { ends[at - 1] };
-    found.iter().zip(places).map(|((at, inside), &place)| ranks(inside, &[place_in(*at, place)])[0]).collect()
+    let found = bins.iter().zip(places).map(|(&at, &place)| {
+        let begin = if at == 0 { 0 } else { ends[at - 1] };
+        Some(*inside.get_mut(at)?.as_mut()?.select_nth_unstable(place - begin).1)
+    });
+    found.collect()
 }
 
 #[cfg(test)]
@@ -226,7 +233,8 @@ mod tests {
             wanted.sort_unstable();
             let places: Vec<usize> = (0..values.len()).step_by(7).collect();
             let wanted: Vec<i64> = places.iter().map(|&place| wanted[place]).collect();
-            proptest::prop_assert_eq!(ranks(&values, &places), wanted);
+            proptest::prop_assert_eq!(ranks(&values, &places), Some(wanted));
+            proptest::prop_assert_eq!(ranks(&values, &[values.len()]), None);
         }
     }
 }

@@ -166,8 +166,11 @@ fn table(py: Python<'_>, columns: Columns) -> PyResult<Py<PyDict>> {
 mod apart;
 #[cfg(target_os = "linux")]
 mod confine;
+mod cut;
 mod found;
 mod kernels;
+mod lines;
+mod load;
 mod packets;
 mod prints;
 mod tcp;
@@ -247,6 +250,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<apart::Slices>()?;
     module.add_class::<packets::Trace>()?;
     module.add_class::<windows::Windows>()?;
+    module.add_class::<lines::Lines>()?;
+    module.add_function(wrap_pyfunction!(cut::cut, module)?)?;
     #[cfg(target_os = "linux")]
     module.add_function(wrap_pyfunction!(confine::confine, module)?)?;
     module.add_function(wrap_pyfunction!(peek, module)?)?;
@@ -264,9 +269,14 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kernels::order, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::ranks, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::grouped, module)?)?;
-    module.add_function(wrap_pyfunction!(kernels::spacings, module)?)?;
+    module.add_function(wrap_pyfunction!(load::regularity, module)?)?;
+    module.add_function(wrap_pyfunction!(load::log_spacings, module)?)?;
+    module.add_function(wrap_pyfunction!(load::sums, module)?)?;
+    module.add_function(wrap_pyfunction!(load::histogram, module)?)?;
+    module.add_function(wrap_pyfunction!(load::xid_steps, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::in_order, module)?)?;
-    module.add_function(wrap_pyfunction!(kernels::in_flight, module)?)?;
+    module.add_function(wrap_pyfunction!(load::in_flight, module)?)?;
+    module.add_function(wrap_pyfunction!(load::by_reply, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::places, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::starts, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::bound, module)?)?;

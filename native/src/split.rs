@@ -78,14 +78,14 @@ impl Pace {
 }
 
 /// One slice.
-struct Slice {
+pub struct Slice {
     out: BufWriter<fs::File>,
     /// Link types and interfaces of what was split, by their interface numbers here.
     interfaces: Vec<(u16, u32)>,
 }
 
 impl Slice {
-    fn create(path: &PathBuf) -> io::Result<Slice> {
+    pub fn create(path: &PathBuf) -> io::Result<Slice> {
         let mut out = BufWriter::with_capacity(BUFFER, fs::File::create(path)?);
         // Section Header Block: its length is not known.
         for word in [0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28_u32] {
@@ -95,7 +95,7 @@ impl Slice {
     }
 
     #[inline]
-    fn packet(&mut self, packet: &Packet<'_>, number: u32) -> io::Result<()> {
+    pub fn packet(&mut self, packet: &Packet<'_>, number: u32) -> io::Result<()> {
         let known = self.interfaces.iter().position(|known| *known == (packet.link, packet.interface));
         let interface = match known {
             Some(interface) => interface as u32,
@@ -115,6 +115,10 @@ impl Slice {
         self.out.write_all(&fixed)?;
         self.out.write_all(packet.captured)?;
         self.out.write_all(&behind[3 - padding..])
+    }
+
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 
     /// An Interface Description Block with `if_tsresol` 9.
@@ -179,7 +183,7 @@ impl Split {
 
     fn finish(&mut self) -> Result<(), Error> {
         for (out, slice) in self.slices.iter_mut().enumerate() {
-            slice.out.flush().map_err(|error| Error::Write { out, error })?;
+            slice.flush().map_err(|error| Error::Write { out, error })?;
         }
         self.full().map_or(Ok(()), Err)
     }
@@ -269,7 +273,7 @@ where
     let mut shares = Shares { outs: slices.collect::<Result<_, _>>()?, share_of, packets: 0, failed: None };
     read_all(inputs, &mut shares, progress)?;
     for (out, slice) in shares.outs.iter_mut().enumerate() {
-        slice.out.flush().map_err(|error| Error::Write { out, error })?;
+        slice.flush().map_err(|error| Error::Write { out, error })?;
     }
     shares.full().map_or(Ok(()), Err)
 }

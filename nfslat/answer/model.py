@@ -502,7 +502,7 @@ class HostPair(Record):
     theta_bound_ms: tuple[float, float] | None = None  # least and most that these ops allow
     threads_estimate: Positive | None = None  # of the server, for which calls wait; None where none is seen
     slots: Positive | None = None  # of the client's connections to the server, where these are likely to hold it
-    outcome: VerdictOutcome | None = None  # of the verdict on them alone; None: too few ops
+    outcome: VerdictOutcome | None = None  # of the verdict on them alone; None: too few ops, or little of the time
     layer: Layer | None = None  # whose fault it is; None: nobody's, or not known
     largest_layer: Layer | None = None  # the layer that adds most to the mean
     cause: str | None = None  # code of the leading finding

@@ -131,13 +131,13 @@ OUTPUTS = (
     ),
     Output(
         "--csv FILE",
-        "write one row per matched op to FILE (docs/exports.md)",
+        "write one row per matched op to FILE (docs/outputs.md)",
         lambda result, out, _: result.report.write_csv(out),
         Kind.CSV,
     ),
     Output(
         "--parquet FILE",
-        "the same as Parquet, for pandas, DuckDB, Spark (docs/exports.md)",
+        "the same as Parquet, for pandas, DuckDB, Spark (docs/outputs.md)",
         lambda result, out, _: result.report.write_parquet(out),
         Kind.OPS,
         open=binary_output,
@@ -145,7 +145,7 @@ OUTPUTS = (
     ),
     Output(
         "--ops-parquet FILE",
-        "write one capture, decoded: FILE then stands for it wherever one is read (docs/exports.md)",
+        "write one capture, decoded: FILE then stands for it wherever one is read (docs/outputs.md)",
         lambda result, out, _: result.report.write_ops_parquet(out),
         Kind.SIDE,
         open=binary_output,
@@ -153,20 +153,20 @@ OUTPUTS = (
     ),
     Output(
         "--perfetto FILE",
-        "write each op as spans in time, for ui.perfetto.dev (docs/perfetto.md)",
+        "write each op as spans in time, for ui.perfetto.dev (docs/outputs.md)",
         lambda result, out, name: result.report.write_perfetto(out, compress=name.endswith(".gz")),
         Kind.PERFETTO,
     ),
     Output(
         "--missed FILE",
-        "write one row per op that has no match to FILE: why, and where to look (docs/exports.md)",
+        "write one row per op that has no match to FILE: why, and where to look (docs/outputs.md)",
         lambda result, out, _: result.report.write_missed(out),
         Kind.MISSED,
         both=True,
     ),
     Output(
         "--files FILE",
-        "write who did what with which file: one row per op that has one (docs/files.md)",
+        "write who did what with which file: one row per op that has one (docs/outputs.md)",
         lambda result, out, _: result.report.write_files(out),
         Kind.FILES,
     ),

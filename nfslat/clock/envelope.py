@@ -70,8 +70,8 @@ class Lines(NamedTuple):
 
     def at(self, x: npt.ArrayLike) -> tuple[F64, F64]:
         """Smallest and largest y that any of the lines has at `x`."""
-        at = np.atleast_1d(np.asarray(x, dtype=np.float64))[:, None]
-        return (self.lowest + self.b * at).min(axis=1), (self.highest + self.b * at).max(axis=1)
+        steps = self.b[:, None] * np.atleast_1d(np.asarray(x, dtype=np.float64))
+        return (self.lowest[:, None] + steps).min(axis=0), (self.highest[:, None] + steps).max(axis=0)
 
     def steep_as(self, least: float, most: float) -> Lines | None:
         """Those whose slope lies between `least` and `most`; None where there is none."""

@@ -160,6 +160,7 @@ class _Windows(NamedTuple):
     under: Points
     tightest: tuple[Points, Points]  # one a window
     second: tuple[Points, Points]
+    fitted: dict[tuple[int, int, frozenset[int], bool], Lines | Contradiction]  # of ranges, as `_lines` is asked
 
     @classmethod
     def of(cls, over: Points, under: Points) -> _Windows:
@@ -177,7 +178,7 @@ class _Windows(NamedTuple):
 
         tightest = nth(over, 1, 0), nth(under, -1, 0)
         second = (nth(over, 1, 1), nth(under, -1, 1)) if trimmed else tightest
-        return cls(starts, over, under, tightest, second)
+        return cls(starts, over, under, tightest, second, {})
 
     def split(self, *, trim: bool, begin: int = 0, end: int | None = None) -> list[tuple[int, int, set[int]]]:
         """Ranges of windows that a line explains, and which windows in them to pass over.
@@ -232,9 +233,12 @@ class _Windows(NamedTuple):
         return isinstance(self._lines(begin, end, skipped, trim=trim), Lines)
 
     def _lines(self, begin: int, end: int, skipped: set[int], *, trim: bool) -> Lines | Contradiction:
-        kept = [at for at in range(begin, end) if at not in skipped] if skipped else slice(begin, end)
-        over, under = (Points(points.x[kept], points.y[kept]) for points in (self.second if trim else self.tightest))
-        return fit(over, under)
+        asked = begin, end, frozenset(skipped), trim
+        if asked not in self.fitted:
+            kept = [at for at in range(begin, end) if at not in skipped] if skipped else slice(begin, end)
+            of_each = self.second if trim else self.tightest
+            self.fitted[asked] = fit(*(Points(points.x[kept], points.y[kept]) for points in of_each))
+        return self.fitted[asked]
 
     def explained(self, begin: int, end: int, skipped: set[int]) -> Run | None:
         """The run of a range of windows, with all its points but a few; None where no line explains so many."""

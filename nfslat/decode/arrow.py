@@ -33,18 +33,32 @@ def pyarrow(module: str = "pyarrow") -> Any:
     return found
 
 
+def numbers(values: npt.NDArray[Any], null: npt.NDArray[np.bool_] | None = None) -> Any:
+    """A ``pyarrow.Array`` of numbers or of bool, not copied; ``pyarrow.array`` would import pandas to look at them."""
+    pa = pyarrow()
+    data = np.packbits(values, bitorder="little") if values.dtype == np.bool_ else np.ascontiguousarray(values)
+    valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
+    kind = pa.type_for_alias(values.dtype.name)
+    return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(data)])
+
+
 def dictionary(labels: Sequence[str]) -> Dictionary:
     """Each label once, as an Arrow array; and for each of `labels` its row there (several kinds may have one name)."""
     row_of = {label: row for row, label in enumerate(dict.fromkeys(labels))}
     rows = np.array([row_of[label] for label in labels] or [0], dtype=np.int32)
+    return rows, strings(pyarrow().string(), [label.encode() for label in row_of])
+
+
+def strings(kind: Any, values: Sequence[bytes]) -> Any:
+    """A ``pyarrow.Array`` of this kind, text or binary."""
     pa = pyarrow()
-    return rows, pa.array(list(row_of), pa.string())
+    ends = np.cumsum([0, *map(len, values)], dtype=np.int32)
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))])
 
 
 def coded(rows: npt.NDArray[Any], labels: Dictionary, null: npt.NDArray[np.bool_] | None = None) -> Any:
     """A ``pyarrow.DictionaryArray`` of the labels in `rows`."""
-    pa = pyarrow()
-    return pa.DictionaryArray.from_arrays(pa.array(labels[0][rows], mask=null), labels[1])
+    return pyarrow().DictionaryArray.from_arrays(numbers(labels[0][rows], null), labels[1])
 
 
 def as_numpy(numbers: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:

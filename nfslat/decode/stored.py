@@ -19,7 +19,7 @@ import numpy as np
 from msgspec import structs
 
 from nfslat import __version__
-from nfslat.decode.arrow import Counted, as_numpy, coded, dictionary, options, pyarrow
+from nfslat.decode.arrow import Counted, as_numpy, coded, dictionary, numbers, options, pyarrow, strings
 from nfslat.decode.capture import File, Source
 from nfslat.decode.packed import Columns, Tables, pack, unpack
 from nfslat.decode.segments import apart, joined, sampled
@@ -98,7 +98,10 @@ def _append(sink: Any, data: Any) -> tuple[int, int, int]:
 def _as_parquet(columns: Columns) -> Any:
     pa, pq = pyarrow(), pyarrow("pyarrow.parquet")
     table = pa.table(
-        {name: pa.array(column, pa.binary() if isinstance(column, list) else None) for name, column in columns.items()}
+        {
+            name: strings(pa.binary(), column) if isinstance(column, list) else numbers(column)
+            for name, column in columns.items()
+        }
     )
     out = pa.BufferOutputStream()
     pq.write_table(table, out, row_group_size=_ROW_GROUP, **options(table.schema))
@@ -150,12 +153,12 @@ def _batches(decoded: Decoded, columns: Columns, schema: Any) -> Iterator[Any]:
         kind, way = ops.kind[at], ops.conn[at] * 2 + ops.direction[at]
         arrays = [coded(kind, labels) for labels in kinds]
         for text, port in zip(texts, ports, strict=True):
-            arrays += [coded(way, text), pa.array(port[way])]
+            arrays += [coded(way, text), numbers(port[way])]
         arrays.append(coded(way, transport))
-        arrays += [pa.array(uid[at], mask=uid[at] == _null(uid))] if len(uid) else []
+        arrays += [numbers(uid[at], uid[at] == _null(uid))] if len(uid) else []
         for name, column in columns.items():
             values = np.asarray(column)[at]
-            arrays.append(pa.array(values, mask=None if name in _NEVER_NULL else values == _null(values)))
+            arrays.append(numbers(values, None if name in _NEVER_NULL else values == _null(values)))
         yield pa.record_batch(arrays, schema=schema)
 
 

@@ -62,12 +62,12 @@ class Tools(Record):
         return confined.run(command, self.may([reads], writes), about, env=self.environment)
 
 
-def find_tools(scratch: Path) -> Tools:
-    """Locate Wireshark's tools and give them an empty personal configuration below `scratch`.
+def located_tools(scratch: Path) -> Tools:
+    """Wireshark's tools with an empty personal configuration below `scratch`, as yet asked nothing (`checked`).
 
-    Raises ``ToolError`` where one of them is missing, does not start, or is older than ``MINIMUM``.
+    Raises ``ToolError`` where one of them is missing.
     """
-    paths = {}
+    paths: dict[str, Any] = {}
     for name in ("tshark", "capinfos", "editcap", "mergecap"):
         found = shutil.which(name)
         if found is None:
@@ -78,17 +78,32 @@ def find_tools(scratch: Path) -> Tools:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("WIRESHARK_")}
     # An empty personal configuration: no coloured, renamed or decoded-as surprises from the user's own profile.
     environment |= {"WIRESHARK_CONFIG_DIR": os.fspath(configuration), "LC_ALL": "C.UTF-8", "TZ": "UTC"}
-    version = _version(paths["tshark"], environment)
-    protocols = _run([paths["tshark"], "-G", "protocols"], environment)
+    return Tools(**paths, version="", environment=environment)
+
+
+def checked(tools: Tools) -> Tools:
+    """The same, which are new enough, dissect only what is needed, and run within limits where they can.
+
+    Raises ``ToolError`` where one of them does not start, or is older than ``MINIMUM``.
+    """
+    if tools.version:
+        return tools
+    environment = tools.environment
+    version = _version(tools.tshark, environment)
+    protocols = _run([tools.tshark, "-G", "protocols"], environment)
     names = [line.rsplit("\t")[2] for line in protocols.splitlines() if line.count("\t") >= 2]
     unneeded = [name for name in names if not _NEEDED.fullmatch(name)]
-    (configuration / "disabled_protos").write_text("\n".join(unneeded) + "\n")
-    tools = Tools(paths["tshark"], paths["capinfos"], paths["editcap"], paths["mergecap"], version, environment)
+    (Path(environment["WIRESHARK_CONFIG_DIR"]) / "disabled_protos").write_text("\n".join(unneeded) + "\n")
     try:
         does = confined.run([tools.capinfos, "--version"], tools.may([]), env=environment).returncode == 0
     except ToolError:
         does = False
-    return tools if does else structs.replace(tools, are_confined=False)
+    return structs.replace(tools, version=version, are_confined=does)
+
+
+def find_tools(scratch: Path) -> Tools:
+    """Wireshark's tools, `checked`. Raises ``ToolError`` where one is missing, too."""
+    return checked(located_tools(scratch))
 
 
 def _version(tshark: str, environment: dict[str, str]) -> str:

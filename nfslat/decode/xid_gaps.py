@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nfslat.kernels.compiled import native
 from nfslat.kernels.order import side_by_side
 from nfslat.model.blocks import tally
 from nfslat.model.decoded import Decoded
@@ -16,7 +17,21 @@ from nfslat.select import client_ends
 
 _COUNTS_UP, _LARGEST_GAP = 0.3, 1000  # XIDs of a connection that count up, with gaps
 _OWN = 0.9  # numbers there are for each call; where there are fewer they come again
-_SPARSE = 8  # where XIDs are less dense than one in so many numbers, they are sorted
+
+
+class Steps(NamedTuple):
+    """From each XID of some, each taken once, to the next larger one."""
+
+    is_wire: bool  # they are counted in the byte order of the wire, else in the other
+    steps: int
+    ones: int  # of 1
+    total: int
+    left_out: int  # numbers that those leave out that are not larger than `_LARGEST_GAP`
+
+    @classmethod
+    def of(cls, xids: U32) -> Steps:
+        """Of one XID at least, in any order."""
+        return cls(*native.xid_steps(np.ascontiguousarray(xids), _LARGEST_GAP))
 
 
 class Calls(NamedTuple):
@@ -87,12 +102,12 @@ def in_order(xids: U32, others: U32) -> tuple[I64, I64] | None:
     """
     if len(xids) < 2:
         return None
-    is_wire, counted = _as_counted(xids)
-    if np.count_nonzero(counted == 1) < _COUNTS_UP * len(counted) or not len(counted):
+    steps = Steps.of(xids)
+    if steps.ones < _COUNTS_UP * steps.steps or not steps.steps:
         return None
-    if int(counted.sum()) + 1 < _OWN * len(xids):
+    if steps.total + 1 < _OWN * len(xids):
         return None
-    calls, rest = ((some if is_wire else some.byteswap()).astype(np.int64) for some in (xids, others))
+    calls, rest = ((some if steps.is_wire else some.byteswap()).astype(np.int64) for some in (xids, others))
     return calls, rest
 
 
@@ -117,7 +132,7 @@ def _gaps_of_all(xids: list[U32], gaps: I64) -> I64:
 
     `gaps` are those of each by itself; what does not count up by itself (none) only fills those of others.
     """
-    ordered = _as_counted(xids[int(gaps.argmax())])[0]
+    ordered = Steps.of(xids[int(gaps.argmax())]).is_wire
     row = np.repeat(np.arange(len(xids)), [len(one) for one in xids])
     together = np.concatenate(xids) if ordered else np.concatenate(xids).byteswap()
     order = np.argsort(together, kind="stable")
@@ -127,33 +142,5 @@ def _gaps_of_all(xids: list[U32], gaps: I64) -> I64:
 
 
 def _gaps(xids: U32) -> int:
-    _, counted = _as_counted(xids)
-    if np.count_nonzero(counted == 1) < _COUNTS_UP * len(counted):
-        return 0
-    return int((counted[counted <= _LARGEST_GAP] - 1).sum())
-
-
-def _as_counted(xids: U32) -> tuple[bool, I64]:
-    """Are they counted in the byte order of the wire? And the steps from each to the next, in the order in which they
-    are counted."""
-    # In that order they are near each other.
-    swapped = xids.byteswap()
-    is_wire = int(xids.max() - xids.min()) <= int(swapped.max() - swapped.min())
-    counted = _steps(xids if is_wire else swapped)
-    if np.count_nonzero(counted == 1) * 2 < len(counted):
-        other = _steps(swapped if is_wire else xids)
-        if np.count_nonzero(other == 1) > np.count_nonzero(counted == 1):
-            return not is_wire, other
-    return is_wire, counted
-
-
-def _steps(xids: U32) -> I64:
-    """From each of the XIDs, each taken once, to the next larger one."""
-    lowest = xids.min()
-    span = int(xids.max() - lowest) + 1
-    if span > _SPARSE * len(xids):
-        steps = np.asarray(np.diff(np.sort(xids).astype(np.int64)), dtype=np.int64)
-        return steps[steps > 0]
-    present = np.zeros(span, dtype=np.bool_)
-    present[xids - lowest] = True
-    return np.asarray(np.diff(np.flatnonzero(present)), dtype=np.int64)
+    steps = Steps.of(xids)
+    return steps.left_out if steps.ones >= _COUNTS_UP * steps.steps else 0

@@ -9,7 +9,8 @@ from nfslat.diff import judge
 from nfslat.diff import verdict as verdicts
 from nfslat.diff.model import Change, Diff, Part, Row, Setting
 from nfslat.diff.parts import PARTS
-from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title, indented
+from nfslat.report.blocks import Block, Cell, Gap, Item, Label, Prose, Table, Title, indented
+from nfslat.report.columns import Column, columns, table
 from nfslat.report.text_layout import count, count_of
 from nfslat.report.text_writer import write
 
@@ -86,40 +87,39 @@ def _parts(title: str, column: str, parts: Sequence[Part]) -> Iterator[Block]:
     if not parts:
         return
     yield Title(f"{title}, ms at the same mix")
-    rows: list[list[Cell]] = [
-        [
-            indented(PARTS[one.name].label if one.name in PARTS else one.name.replace("_", " "), one.depth),
-            *_figures(one.change),
-            judge.said_of(one.change),
-        ]
-        for one in parts
-    ]
-    yield Table("ldddddl", [column, "A", "B", "B - A", "from", "to", ""], rows)
+    yield table(parts, [Column(column, _part_name), *_CHANGE, Column("", lambda one: judge.said_of(one.change))])
 
 
-def _figures(change: Change) -> Sequence[Cell]:
-    return change.a, change.b, change.difference, change.low, change.high
+def _part_name(one: Part) -> Label:
+    return indented(PARTS[one.name].label if one.name in PARTS else one.name.replace("_", " "), one.depth)
+
+
+_CHANGE = columns(
+    "ms", "change.a A", "change.b B", "change.difference B - A", "change.low from", "change.high to", none=""
+)
 
 
 def _rows(rows: Sequence[Row]) -> Iterator[Block]:
     yield Title("By operation and size, client SRT, ms")
-    cells: list[list[Cell]] = []
+    lines: list[tuple[str | Label, int | None, int | None, Change | None, str]] = []
     for row in rows[:_ROWS]:
-        name = verdicts.label(row)
-        counts: list[Cell] = [row.count_a, row.count_b]
-        if row.mean is None:
-            cells.append([name, *counts, "", "", "", "", "", row.verdict])
-            continue
-        cells.append([name, *counts, *_figures(row.mean), _said(row)])
-        if row.verdict in ("slower", "faster", "not relevant", "load"):
+        lines.append((verdicts.label(row), row.count_a, row.count_b, row.mean, _said(row)))
+        if row.mean is not None and row.verdict in ("slower", "faster", "not relevant", "load"):
             for label, change in (("median", row.p50), ("p99", row.p99)):
                 if change is not None:
-                    cells.append([indented(label, 1), "", "", *_figures(change), judge.said_of(change)])
-    yield Table("lrrdddddl", ["", "ops A", "B", "mean A", "B", "B - A", "from", "to", ""], cells)
+                    lines.append((indented(label, 1), None, None, change, judge.said_of(change)))
+    yield table(lines, _BY_OPERATION)
     if len(rows) > _ROWS:
         yield Prose(
             f"{len(rows) - _ROWS} more kinds, each with no more ops than the last one: --json has them.", style="dim"
         )
+
+
+_BY_OPERATION = (
+    *(*columns("text", "0 "), *columns("count", "1 ops A", "2 B", none="")),
+    *columns("ms", "3.a mean A", "3.b B", "3.difference B - A", "3.low from", "3.high to", none=""),
+    *columns("text", "4 "),
+)
 
 
 def _said(row: Row) -> str:

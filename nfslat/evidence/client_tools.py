@@ -55,7 +55,8 @@ def mountstats(lines: Iterable[str], _: str) -> Evidence:
         server = mount.server if address_of(mount.server, local=True) else ""
         wire_ms = {each.op: each.mean_ms for each in own if each.layer == "client wire"}
         for each in own:
-            latencies.append(replace(each, server=server, wire_ms=wire_ms[each.op] if each.layer == "client" else None))
+            on_wire_ms = wire_ms[each.op] if each.layer == "client" else None
+            latencies.append(replace(each, server=server, wire_ms=on_wire_ms, since_mount=True))
         rows = sorted(mount.ops.items(), key=lambda row: -row[1].execute_ms)[:_SHOWN_OPERATIONS]
         shown = "; ".join(
             f"{op} {stats.execute_ms / stats.ops:.3g} ms, {stats.queue_ms / stats.ops:.3g} of it before it is sent and "
@@ -144,7 +145,7 @@ def nfsiostat(lines_of_text: Iterable[str], _: str) -> Evidence:
                 weight = sum(rate for rate, _ in means)
                 if weight > 0:
                     mean_ms = sum(rate * mean for rate, mean in means) / weight
-                    latencies.append(Latency(layer, op, mean_ms, None, source))
+                    latencies.append(Latency(layer, op, mean_ms, None, source, since_mount=len(mine) == 1))
     return Evidence(tuple(latencies))
 
 

@@ -88,6 +88,7 @@ class Known(Record):
     server_host: Snapshot | None = None
     client_host: Snapshot | None = None
     sources: dict[str, str] = field(default_factory=dict)  # name of a field -> who says so, where not the option
+    since_mount: frozenset[str] = frozenset()  # names of fields that a client counts since its mount
 
     @property
     def of_hosts(self) -> Known:

@@ -231,8 +231,11 @@ def _with_latencies(known: Known, sources: Sequence[Sequence[Latency]], c: Analy
         # Reads and writes by themselves say more than both together.
         named = {op: found for op, found in by_op.items() if op in DATA_OPS} or by_op
         if named:
-            said = dict.fromkeys(_name(one) for found in named.values() for one in found)
-            known = known.having(name, {op: _mean_ms(found, c) for op, found in named.items()}, ", ".join(said))
+            every = [one for found in named.values() for one in found]
+            names = ", ".join(dict.fromkeys(map(_name, every)))
+            if not getattr(known, name) and any(one.since_mount for one in every):
+                known = structs.replace(known, since_mount=known.since_mount | {name})
+            known = known.having(name, {op: _mean_ms(found, c) for op, found in named.items()}, names)
     return known
 
 

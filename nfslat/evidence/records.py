@@ -34,6 +34,7 @@ class Latency(Record):
     wire_ms: float | None = None
     blocks: float | None = None  # of a database, for each wait; None: not told
     ops: float | None = None  # of a wait of several ops in a row, of which this is the time of each
+    since_mount: bool = False  # counted since the mount, which may be long before the captures
 
 
 def together(figures: Sequence[tuple[float, int | None]]) -> tuple[float, int | None]:

@@ -1,7 +1,7 @@
 """What was found -> pseudonyms for addresses, names and handles, and tables, paths and a report that show only these.
 
 What tells who and what is replaced, the same by the same wherever it stands; figures, times, ports, XIDs, frame numbers
-and uids stay (docs/anonymize.md). Pseudonyms are numbered as things are met, the client's capture first: they depend on
+and uids stay (docs/outputs.md). Pseudonyms are numbered as things are met, the client's capture first: they depend on
 the captures and nothing else. The report is made of the real tables and renamed when it is done: no figure of it moves.
 """
 

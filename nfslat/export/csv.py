@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-from typing import Any, TextIO
+from typing import TextIO
+
+import numpy as np
 
 from nfslat.export.op_table import OpTable
 from nfslat.figures.op_columns import COLUMNS, Cells, Column
+from nfslat.kernels.compiled import native
 
 _BLOCK = 1 << 14  # rows
-_QUOTED = frozenset(',"\r\n')
 
 
 def write_csv(table: OpTable, out: TextIO) -> None:
@@ -32,70 +33,16 @@ def write_header(out: TextIO) -> None:
 
 def write_rows(table: OpTable, out: TextIO) -> None:
     """What is below them."""
-    texts: dict[str, list[str]] = {}
+    columns: native.Lines | None = None
     for block in table.blocks(_BLOCK):
-        made = [_of_run(run, block, texts) for run in _runs(block)]
-        form, columns = ",".join(form for form, _ in made) + "\n", [column for _, column in made if column is not None]
-        rows = zip(*columns, strict=True) if columns else [()] * len(block[COLUMNS[0].name].values)
-        out.write("".join(map(form.__mod__, rows)))
+        if columns is None:  # texts are the same in each block
+            columns = native.Lines([*map(_column, COLUMNS, block.values()), ("\n", "", "nothing", None)])
+        cells = [(each.values.astype(np.int64, copy=False), each.null) for each in block.values()]
+        out.write(columns.of([*cells, (None, None)], len(cells[0][0])))
 
 
-def _runs(block: dict[str, Cells]) -> list[list[Column]]:
-    """Neighbours with labels of the same rows are one cell with commas in it."""
-
-    def rows_of(column: Column) -> object:
-        cells = block[column.name]
-        return column.name if cells.labels is None else (id(cells.values), id(cells.null))
-
-    return [list(run) for _, run in groupby(COLUMNS, rows_of)]
-
-
-# Both give the form of a cell, and what is put into it; None where all rows of the block share what stands in the form.
-_Made = tuple[str, list[Any] | None]
-
-
-def _of_run(run: list[Column], block: dict[str, Cells], texts: dict[str, list[str]]) -> _Made:
-    if block[run[0].name].labels is None:
-        return _of_numbers(run[0], block[run[0].name])
-    return _of_labels(run, block, texts)
-
-
-def _of_labels(run: list[Column], block: dict[str, Cells], texts: dict[str, list[str]]) -> _Made:
-    """`texts` keeps those of each run: they are the same in each block."""
-    cells, name = block[run[0].name], run[0].name
-    if name not in texts:
-        texts[name] = [
-            ",".join(map(_text, row)) for row in zip(*(block[column.name].labels or () for column in run), strict=True)
-        ]
-    values, known = cells.values, texts[name]
-    nothing = "," * (len(run) - 1)
-    if cells.null is not None and cells.null.all():
-        return nothing, None
-    if cells.null is None and (values == values[0]).all():
-        return known[int(values[0])].replace("%", "%%"), None
-    column = [known[value] for value in values.tolist()]
-    return "%s", _without(cells, column, nothing)
-
-
-def _of_numbers(column: Column, cells: Cells) -> _Made:
-    values = cells.values.astype("int8") if column.dtype == "bool" else cells.values
-    form = "0x%08x" if column.is_hex else "%d"
-    if cells.null is None:
-        return (form % values[0], None) if (values == values[0]).all() else (form, values.tolist())
-    if cells.null.all():
-        return "", None
-    texts = list(map(form.__mod__, values.tolist()))
-    return "%s", _without(cells, texts, "")
-
-
-def _without(cells: Cells, column: list[Any], nothing: str) -> list[Any]:
-    if cells.null is not None:
-        for row in cells.null.nonzero()[0].tolist():
-            column[row] = nothing
-    return column
-
-
-def _text(label: str | float) -> str:
-    if isinstance(label, str):
-        return f'"{label.replace(chr(34), chr(34) * 2)}"' if _QUOTED.intersection(label) else label
-    return str(int(label))
+def _column(column: Column, cells: Cells) -> tuple[str, str, str, list[str] | None]:
+    comma = "," if column is not COLUMNS[0] else ""
+    if cells.labels is None:
+        return comma, "0x" if column.is_hex else "", "hex8" if column.is_hex else "decimal", None
+    return comma, "", "cell", [label if isinstance(label, str) else str(int(label)) for label in cells.labels]

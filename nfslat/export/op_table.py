@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nfslat import __version__
-from nfslat.decode.arrow import Dictionary, coded, dictionary, pyarrow
+from nfslat.decode.arrow import Dictionary, coded, dictionary, numbers, pyarrow
 from nfslat.evidence.known import Traced
 from nfslat.figures.op_columns import COLUMNS, TEXT, Block, Cells, Column, Labels, Paths, Values
 from nfslat.results import Analysis
@@ -23,7 +23,7 @@ _BLOCK = 1 << 16  # rows
 class OpTable:
     """One row a matched op, in order of the client's call. Columns are made when they are asked for, and not kept.
 
-    `columns` says what each is (docs/exports.md). Times are ns since 1970 on each side's own clock; where the clocks
+    `columns` says what each is (docs/outputs.md). Times are ns since 1970 on each side's own clock; where the clocks
     drift, server_srt_ns and the parts are on the client's. Ops that were under way when a clock was set have no row.
     """
 
@@ -102,7 +102,7 @@ class OpTable:
 
         def array(column: Column, cells: Cells) -> Any:
             if column.dtype != TEXT:
-                return pa.array(plain(cells, column), mask=cells.null)
+                return numbers(plain(cells, column), cells.null)
             if column.name not in labels:
                 labels[column.name] = dictionary([str(label) for label in cells.labels or ()])
             return coded(cells.values, labels[column.name], cells.null)

@@ -1,6 +1,6 @@
 """An `Analysis` -> Chrome trace JSON (ui.perfetto.dev, trace_processor): client, network and server, a span an op.
 
-Format: "Trace Event Format" (Google), events X, C and M, flows by bind_id; docs/perfetto.md says what stands in it.
+Format: "Trace Event Format" (Google), events X, C and M, flows by bind_id; docs/outputs.md says what stands in it.
 """
 
 from __future__ import annotations
@@ -9,19 +9,21 @@ import contextlib
 import gzip
 import heapq
 import io
-import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
 import numpy as np
+from msgspec import structs
 
 from nfslat import __version__
 from nfslat.answer import model
 from nfslat.clock.clock import ServerTimes
 from nfslat.decompose import PART_NAMES
-from nfslat.figures.op_columns import CHARGED, COLUMNS, INSTANTS, Block, Cells, Labels, Paths
+from nfslat.figures.op_columns import CHARGED, COLUMNS, INSTANTS, Block, Cells, Labels, Paths, Values
+from nfslat.kernels.compiled import native
 from nfslat.model.protocol import NULL
+from nfslat.model.record import Record
 from nfslat.model.tables import I32, I64, Bool, endpoint
 from nfslat.model.units import iso
 from nfslat.results import Analysis
@@ -34,8 +36,6 @@ _LANES = 10_000_000  # threads of a process have numbers of their own, for some 
 _MOST_POINTS = 1 << 17  # of a counter; beyond it, it shows the most of each of so many stretches
 _STRETCHES = 1 << 16
 
-_SPAN = ',\n{"ph":"X","pid":%d,"tid":%%d,"ts":%%s,"dur":%%s,"name":%%s%%s}'
-_REPLY = '"reply"'
 # Args of an op's span at the client: columns of the table of matched ops (`op_columns`); some only where they are not
 # 0, or not 1, as most are.
 _TOLD = (
@@ -85,7 +85,7 @@ def write_perfetto(c: Analysis, out: TextIO, *, paths: Paths | None = None, repo
             out.write(line)
     spans = _Spans(c, lanes, begin_ns, paths)
     for at in range(0, len(c.matched), _BLOCK):
-        out.write("".join(spans.block(slice(at, min(at + _BLOCK, len(c.matched))))))
+        out.write(spans.block(slice(at, min(at + _BLOCK, len(c.matched)))))
     out.write("\n]}\n")
 
 
@@ -198,11 +198,18 @@ def _counter(c: Analysis, side: str, begin_ns: int, end_ns: int) -> Iterator[str
         times = ServerTimes(c.clock, c.matched, len(c.server.ops), len(c.client.ops))
         starts, ends = (times.on_client_ns(rows, t_ns[rows]) for t_ns in (ops.t1, ops.t2))
     at_ns, level, stretch_ns = levels(starts, ends, begin_ns, end_ns)
-    name = "in flight" if not stretch_ns else f"in flight, most in each {_us(np.array([stretch_ns]))[0]} us"
-    line = f',\n{{"ph":"C","pid":{_PIDS[side]},"ts":%s,"name":"{name}","args":{{"ops":%d}}}}'
+    most = f", most in each {stretch_ns // 1000}.{stretch_ns % 1000:03d} us" if stretch_ns else ""
+    form = native.Lines(
+        [
+            ("", f',\n{{"ph":"C","pid":{_PIDS[side]},"ts":', "micros", None),
+            ("", f',"name":"in flight{most}","args":{{"ops":', "decimal", None),
+            ("", "}}", "nothing", None),
+        ]
+    )
     for at in range(0, len(at_ns), _BLOCK):
         here = slice(at, at + _BLOCK)
-        yield "".join(map(line.__mod__, zip(_us(at_ns[here] - begin_ns), level[here].tolist(), strict=True)))
+        numbers = (at_ns[here] - begin_ns, None), (level[here].astype(np.int64), None)
+        yield form.of([*numbers, (None, None)], len(level[here]))
 
 
 def levels(starts: I64, ends: I64, begin_ns: int, end_ns: int) -> tuple[I64, I64, int]:
@@ -233,14 +240,27 @@ def levels(starts: I64, ends: I64, begin_ns: int, end_ns: int) -> tuple[I64, I64
 # --- Spans ------------------------------------------------------------------------------------------------------------
 
 
+class _Piece(Record, eq=False):
+    """What stands in each row that is not null: a text, and behind it a number, or the text that it is the row of."""
+
+    before: str
+    form: str = "nothing"  # as `native.Lines` calls it
+    values: Values | None = None
+    null: Bool | None = None
+    texts: Callable[[], list[str]] | None = None
+
+    def hidden(self, null: Bool) -> _Piece:
+        """The same, where `null` is not either."""
+        return structs.replace(self, null=null if self.null is None else self.null | null)
+
+
 class _Spans:
     """Makes the spans of the matched ops, a block of rows at a time."""
 
     def __init__(self, c: Analysis, lanes: I32, begin_ns: int, paths: Paths | None) -> None:
         self._c, self._lanes, self._begin_ns, self._paths = c, lanes, begin_ns, paths
-        self._names = [json.dumps(label) for label in op_labels(c.client.ops.kinds)]
         self._labels = Labels(c, paths)
-        self._texts: dict[str, list[str]] = {}  # of columns with labels, which may be very many: made once
+        self._form: native.Lines | None = None  # with texts, which may be very many
         load = c.inflight.load
         self._queue_ns = None if load.threads.cannot else load.queue_ns
         if self._queue_ns is not None and c.clock.fits:
@@ -250,37 +270,46 @@ class _Spans:
             rows = load.jobs.op[of_op]
             self._since_ns[rows] = np.maximum(self._since_ns[rows], load.jobs.work.arrival_ns[of_op])
 
-    def block(self, at: slice) -> Iterator[str]:
+    def block(self, at: slice) -> str:
         """Spans of each op: the client's and its reply, then the way there, the server's, and the way back."""
+        pieces = list(self._pieces(at))
+        if self._form is None:
+            texts = (None if one.texts is None else one.texts() for one in pieces)
+            self._form = native.Lines(
+                [("", one.before, one.form, some) for one, some in zip(pieces, texts, strict=True)]
+            )
+        numbers = (None if one.values is None else one.values.astype(np.int64, copy=False) for one in pieces)
+        return self._form.of([(some, one.null) for one, some in zip(pieces, numbers, strict=True)], at.stop - at.start)
+
+    def _pieces(self, at: slice) -> Iterator[_Piece]:
         c = self._c
         server, client = c.matched.rows(at)
-        tids = self._lanes[at] + np.int64(_LANES)
-        names = [self._names[kind] for kind in c.client.ops.kind[client].tolist()]
+        kinds = c.client.ops.kind[client]
+        name = _Piece(',"name":', "text", kinds, texts=lambda: [*map(json.dumps, op_labels(c.client.ops.kinds))])
+        reply = _Piece(',"name":"reply"')
         c0, c1, c2, c3 = (getattr(c.client.ops, name)[client] for name in INSTANTS)
-        args = self._args(at)
+        args = list(self._args(at))
         arriving = (c2 >= c0) & (c3 >= c2)
         if not c.clock.fits:
-            columns = [self._spans(1, tids, c0, c3, names, args), self._spans(1, tids, c2, c3, _REPLY, "", arriving)]
-            yield from map("".join, zip(*columns, strict=True))
+            yield from self._span(at, 1, c0, c3, [name, *args])
+            yield from self._span(at, 1, c2, c3, [reply], arriving)
             return
         s1, s2, s3, since, start = c.clock.on_client(client, *self._server_instants(server))
         # No arrow goes back in time.
-        has_flow = arriving & (c0 <= s1) & (s1 <= s2) & (s2 <= c2)
-        ids = [f',"bind_id":"0x{row:x}"' if has else "" for row, has in enumerate(has_flow.tolist(), at.start + 1)]
-        out, through, into = ([one and one + way for one in ids] for way in (_OUT, _THROUGH, _IN))
+        has_none = ~(arriving & (c0 <= s1) & (s1 <= s2) & (s2 <= c2))
+        row = _Piece(',"bind_id":"0x', "hex", np.arange(at.start + 1, at.stop + 1), has_none)
+        out, through, into = ([row, _Piece(f'"{way}', null=has_none)] for way in (_OUT, _THROUGH, _IN))
         queued = (since >= s1) & (start > since) & (s2 >= start)
-        columns = [
-            self._spans(1, tids, c0, c3, names, list(map(str.__add__, out, args)), c3 >= c0),
-            self._spans(1, tids, c2, c3, _REPLY, into, arriving),
-            self._spans(2, tids, c0, s1, '"call"', through, s1 >= c0),
-            self._spans(2, tids, c0, c1, '"call_send"', "", (c1 > c0) & (s1 >= c1)),
-            self._spans(3, tids, s1, s2, names, through, s2 >= s1),
-            self._spans(3, tids, since, start, '"queue"', "", queued),
-            self._spans(3, tids, start, s2, '"in thread"', "", queued & (s2 > start)),
-            self._spans(2, tids, s2, c3, _REPLY, through, c3 >= s2),
-            self._spans(2, tids, s2, s3, '"reply_send"', "", (s3 > s2) & (c3 >= s3)),
-        ]
-        yield from map("".join, zip(*columns, strict=True))
+        call = _Piece(',"name":"call"')
+        yield from self._span(at, 1, c0, c3, [name, *out, *args], c3 >= c0)
+        yield from self._span(at, 1, c2, c3, [reply, *into], arriving)
+        yield from self._span(at, 2, c0, s1, [call, *through], s1 >= c0)
+        yield from self._span(at, 2, c0, c1, [_Piece(',"name":"call_send"')], (c1 > c0) & (s1 >= c1))
+        yield from self._span(at, 3, s1, s2, [name, *through], s2 >= s1)
+        yield from self._span(at, 3, since, start, [_Piece(',"name":"queue"')], queued)
+        yield from self._span(at, 3, start, s2, [_Piece(',"name":"in thread"')], queued & (s2 > start))
+        yield from self._span(at, 2, s2, c3, [reply, *through], c3 >= s2)
+        yield from self._span(at, 2, s2, s3, [_Piece(',"name":"reply_send"')], (s3 > s2) & (c3 >= s3))
 
     def _server_instants(self, rows: I64) -> list[I64]:
         """t1, t2, t3, and from when to when the call waited for a thread; both t1 where that is not known."""
@@ -291,77 +320,43 @@ class _Spans:
         since = self._since_ns[rows]
         return [*instants, since, since + np.maximum(self._queue_ns[rows], 0)]
 
-    def _spans(
-        self,
-        pid: int,
-        tids: I64,
-        begin: I64,
-        end: I64,
-        name: str | list[str],
-        more: str | list[str],
-        drawn: Bool | None = None,
-    ) -> list[str]:
-        """Events from `begin` to `end`, one a row, the empty text for those that are not `drawn`."""
-        rows = None if drawn is None or drawn.all() else np.flatnonzero(drawn)
-        if rows is not None:
-            tids, begin, end = tids[rows], begin[rows], end[rows]
-            name, more = (one if isinstance(one, str) else [one[r] for r in rows.tolist()] for one in (name, more))
-        columns = [
-            (tids + (pid - 1) * _LANES).tolist(),
-            _us(begin - self._begin_ns),
-            _us(end - begin),
-            itertools.repeat(name) if isinstance(name, str) else name,
-            itertools.repeat(more) if isinstance(more, str) else more,
-        ]
-        # Two columns may be endless.
-        made = list(map((_SPAN % pid).__mod__, zip(*columns, strict=False)))
-        if rows is None:
-            return made
-        out = [""] * len(drawn) if drawn is not None else []
-        for row, event in zip(rows.tolist(), made, strict=True):
-            out[row] = event
-        return out
+    def _span(
+        self, at: slice, pid: int, begin: I64, end: I64, more: Sequence[_Piece], drawn: Bool | None = None
+    ) -> Iterator[_Piece]:
+        """Events from `begin` to `end`, one a row; nothing of those that are not `drawn`."""
+        tids = self._lanes[at] + np.int64(pid * _LANES)
+        pieces = (
+            _Piece(f',\n{{"ph":"X","pid":{pid},"tid":', "decimal", tids),
+            _Piece(',"ts":', "micros", begin - self._begin_ns),
+            _Piece(',"dur":', "micros", end - begin),
+            *more,
+            _Piece("}"),
+        )
+        yield from pieces if drawn is None else (one.hidden(~drawn) for one in pieces)
 
-    def _args(self, at: slice) -> list[str]:
+    def _args(self, at: slice) -> Iterator[_Piece]:
         """What is known of each op, as the args of its span at the client; what is not known is left out."""
         block = Block(self._c, self._labels, self._paths, None, at)
-        columns = []
-        for name in ("xid", *_TOLD, *_MOSTLY_0, *_MOSTLY_1):
-            cells = _MADE[name](block)
+        yield _Piece(',"args":{"xid":"0x', "hex8", _MADE["xid"](block).values)
+        yield _Piece('"')
+        for name in (*_TOLD, *_MOSTLY_0, *_MOSTLY_1):
             usual = 0 if name in _MOSTLY_0 else 1 if name in _MOSTLY_1 else None
-            if cells.labels is not None and name not in self._texts:
-                self._texts[name] = [
-                    "" if label == usual else f',"{name}":{json.dumps(label)}' for label in cells.labels
-                ] or [""]
-            columns.append(_cells(name, cells, self._texts.get(name), usual))
+            yield _of_cells(f',"{name}":', _MADE[name](block), usual)
         for side in ("client", "server"):
             for message in ("call", "reply"):
-                first, last = (block.frames(side, f"{message}_{end}_frame").tolist() for end in ("first", "last"))
-                name = f',"{side}_{message}_frames":'
-                columns.append(
-                    [f'{name}"{a}"' if a == b else f'{name}"{a}-{b}"' for a, b in zip(first, last, strict=True)]
-                )
-        return [f',"args":{{{"".join(cells)[1:]}}}' for cells in zip(*columns, strict=True)]
+                first, last = (block.frames(side, f"{message}_{end}_frame") for end in ("first", "last"))
+                yield _Piece(f',"{side}_{message}_frames":"', "decimal", first)
+                yield _Piece("-", "decimal", last, first == last)
+                yield _Piece('"')
+        yield _Piece("}")
 
 
-def _cells(name: str, cells: Cells, labels: list[str] | None, usual: int | None) -> list[str]:
-    """``,"name":value`` for each value, the empty text where it is null or `usual`; `labels` are texts of all rows."""
-    values, null = cells.values, cells.null
-    if usual is not None and labels is None:
-        null = (values == usual) if null is None else null | (values == usual)
-    form = f',"{name}":'
-    if labels is not None:
-        texts = [labels[value] for value in values.tolist()]
-    elif name == "xid":
-        texts = [f'{form}"0x{value:08x}"' for value in values.tolist()]
-    else:
-        texts = [f"{form}{value}" for value in values.tolist()]
-    if null is None or not null.any():
-        return texts
-    return ["" if is_null else text for text, is_null in zip(texts, null.tolist(), strict=True)]
-
-
-def _us(ns: I64) -> list[str]:
-    """Microseconds as exact decimals; of instants behind the first and lengths that are drawn, so none is negative."""
-    whole, rest = np.divmod(ns, 1000)
-    return list(map("%d.%03d".__mod__, zip(whole.tolist(), rest.tolist(), strict=True)))
+def _of_cells(before: str, cells: Cells, usual: int | None) -> _Piece:
+    """Nothing where they are null or `usual`."""
+    labels, values, null = cells.labels, cells.values, cells.null
+    if usual is not None:
+        is_usual = values == usual if labels is None else np.array([one == usual for one in labels] or [True])[values]
+        null = is_usual if null is None else null | is_usual
+    if labels is None:
+        return _Piece(before, "decimal", values, null)
+    return _Piece(before, "text", values, null, lambda: [*map(json.dumps, labels)])

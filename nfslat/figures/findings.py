@@ -17,7 +17,7 @@ from nfslat.figures.above import connecting_of, sent_anew, sessions_open, times_
 from nfslat.figures.charges import stalls_of
 from nfslat.figures.gains import with_gains
 from nfslat.figures.late_calls import late_calls, late_ns
-from nfslat.figures.matched import row_of, unstable_writes
+from nfslat.figures.matched import in_thread_ns, row_of, unstable_writes
 from nfslat.figures.outcomes import failing_of, put_off_of
 from nfslat.figures.slow_ops import slow_ops_of
 from nfslat.figures.ticks import ticks_of
@@ -58,9 +58,10 @@ from nfslat.findings.tcp import tcp_findings
 from nfslat.findings.verdict import Ground, verdict
 from nfslat.host_pairs import ends_of
 from nfslat.inflight.serial import Serial
+from nfslat.model.blocks import each_block
 from nfslat.model.details import TcpEvent
 from nfslat.model.protocol import NULL
-from nfslat.model.tables import State
+from nfslat.model.tables import I64, Bool, State
 from nfslat.model.units import NS_PER_MS, to_ms, utc
 from nfslat.outcomes.recovery import Recovery
 from nfslat.outcomes.tries import Request
@@ -108,10 +109,8 @@ class Judged(NamedTuple):
     def whole(self, inflight: model.InFlight) -> Whole:
         """The same beside what is said of parts of those ops."""
         unseen, threads = self.facts.unseen, inflight.server.threads_estimate
-        is_reckoned = unseen is not None and unseen.matters
-        return Whole(
-            self.causes, self.verdict, self.facts.mean, threads, is_reckoned=is_reckoned, judge=self.verdict_of
-        )
+        shown = 1.0 - unseen.share_of_time[1] if unseen is not None and unseen.matters else 1.0
+        return Whole(self.causes, self.verdict, self.facts.mean, threads, shown, self.verdict_of)
 
 
 def judge(
@@ -138,6 +137,7 @@ def judge(
         incomplete=_incomplete(c),
         lost_share=_lost_of([one for one in transport or () if not one.caveats]),
         spurious_segments=_sum(one.arrived_again.segments for one in transport or ()),
+        arrived_again=_arrived_again(c),
         unseen_share=max(1 - matched.completeness.share, *inflight.hidden_share.values()),
     )
     # Where a layer is negative, stamps or matches are wrong, and nothing explains anything.
@@ -202,11 +202,11 @@ def judge(
 
 def _size_limit(c: Analysis, lost_bytes: int) -> SizeLimit | None:
     """What makes most of these bytes that were lost: of several connections the one that lost most. Where it lost far
-    more than that, these were lost at another time."""
+    more than that, these were lost at another time. One capture counts no more than is in the limits."""
     by_size = sum(limit.lost_bytes for limit in c.size_limits)
-    if not _MOST_LOST * lost_bytes < by_size <= lost_bytes / _MOST_LOST:
+    if c.inferred is None and not _MOST_LOST * lost_bytes < by_size <= lost_bytes / _MOST_LOST:
         return None
-    return max(c.size_limits, key=lambda limit: limit.lost)
+    return max(c.size_limits, key=lambda limit: limit.lost, default=None)
 
 
 def _unheard(c: Analysis) -> float:
@@ -232,6 +232,15 @@ def _incomplete(c: Analysis) -> int:
         seen = zip(events.conn.tolist(), events.direction.tolist(), events.offset.tolist(), strict=True)
         count += sum(one in known for one in seen)
     return count
+
+
+def _arrived_again(c: Analysis) -> int:
+    """Ops of which something went to the host that was not captured once more, and it says that it came twice."""
+    if c.inferred is None:
+        return 0
+    far, calls = (c.server, c.matched.server) if c.inferred.side == "server" else (c.client, c.matched.client)
+    resent = far.decoded.details.resent
+    return len(np.intersect1d(resent.op[resent.is_reply == int(far is c.client)], calls))
 
 
 def _lost_share(side: Side) -> float:
@@ -287,6 +296,7 @@ def _facts(
     sessions = None if above is None or per_s is None else sessions_open(c, rows, per_s * mean.total_ms / 1e3)
     opened = connecting_of(c)
     answered = np.concatenate([c.matched.client[rows], np.flatnonzero(c.client.beside)])
+    own_ns = in_thread_ns(c)
     how_late = functools.cache(lambda: late_ns(c))  # it sorts all of the server's instants
     return Facts(
         mean=mean,
@@ -301,7 +311,7 @@ def _facts(
         connects=_connects(c, opened),
         failing=failing_of(c.client, answered),
         sent_again=_sent_again(c),
-        slow_ops=None if thread_ms is not None else slow_ops_of(c, rows, how_late),
+        slow_ops=None if thread_ms is not None else slow_ops_of(c, rows, own_ns, how_late),
         kept_above=times_kept_above(c, rows, sessions, opened),
         put_off=put_off_of(c.client, c.tried_again, answered, c.server.ops, as_asked=above is not None),
         recoveries=_times_of(c.recoveries),
@@ -320,7 +330,7 @@ def _facts(
         queue_is_measured=thread_ms is not None,
         storage_ms=_believed(known.mean_ms("storage_ms", c, rows), mean.server_ms),
         least_round_trip_ms=_least_round_trip_ms(c),
-        late=late_calls(c, rows, by_op, how_late),
+        late=late_calls(c, rows, by_op, own_ns, how_late),
         throughput_per_s=per_s,
         server=inflight.server,
         client=inflight.client,
@@ -333,6 +343,7 @@ def _facts(
         resent_share=known.resent_share,
         slots=known.slots,
         slot_wait_ms=known.mean_ms("slot_wait_ms", c, rows),
+        since_mount=known.since_mount,
         database=known.database,
         loads=known.loads,
         server_host=known.server_host,
@@ -353,14 +364,18 @@ def _jitter(c: Analysis) -> dict[str, Jitter]:
         free[c.charges.rare.row[c.charges.rare.place == place(part)]] = False
         if np.count_nonzero(free) < max(_FEW_FREE, _MOSTLY_FREE * len(free)):
             continue
-        beyond_ns = (net_ns - c.charges.half_trips_ns)[free]
-        if np.count_nonzero(beyond_ns >= _JITTER_MS * NS_PER_MS) * 2 < len(beyond_ns):
+        beyond = functools.partial(_far_beyond, net_ns, c.charges.half_trips_ns, free)
+        if sum(each_block(len(free), beyond)) * 2 < np.count_nonzero(free):
             continue  # sooner than the median, which most captures need not have
-        beyond_ms = to_ms(beyond_ns)
+        beyond_ms = to_ms((net_ns - c.charges.half_trips_ns)[free])
         low, median, high = np.quantile(beyond_ms, [0.1, 0.5, 0.9]).tolist()
         if median >= _JITTER_MS and low >= _NEARLY_EACH * median:
             out[part] = Jitter(low, median, high)
     return out
+
+
+def _far_beyond(net_ns: I64, half_trips_ns: I64, free: Bool, at: slice) -> int:
+    return int(np.count_nonzero((net_ns[at] - half_trips_ns[at] >= _JITTER_MS * NS_PER_MS) & free[at]))
 
 
 def _hogs(c: Analysis, stalls: Stalls | None) -> dict[str, Hog]:

@@ -75,7 +75,9 @@ def server_in_flight(
     """Figures of the server; means are over the ops in `rows`, whose mean server SRT is `server_ms`."""
     threads = load.threads
     columns = load.queue_ns, load.queue_with_least_ns, load.queue_with_most_ns
-    queue, least, most = (mean_queue_ms(load, column, rows) for column in columns)
+    # Without a limit they are one column.
+    means = {id(column): mean_queue_ms(load, column, rows) for column in {id(one): one for one in columns}.values()}
+    queue, least, most = (means[id(column)] for column in columns)
     return model.ServerInFlight(
         server=load.jobs.server,
         servers=load.jobs.servers,

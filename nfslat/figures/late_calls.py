@@ -12,7 +12,6 @@ import numpy as np
 
 from nfslat.answer.model import MatchedRow
 from nfslat.clock.one_way import mean_error_ns
-from nfslat.figures.matched import in_thread_ns
 from nfslat.findings.facts import LONG_MS, STORAGE_OPS, WAKES, WAKES_OF_A_CHANGE, LateCalls
 from nfslat.model.causes import FROM_OUTSIDE, code
 from nfslat.model.tables import I64, Bool
@@ -45,16 +44,17 @@ def late_ns(c: Analysis) -> I64 | None:
 
 
 def late_calls(
-    c: Analysis, rows: I64, by_op: Sequence[MatchedRow], how_late: Callable[[], I64 | None]
+    c: Analysis, rows: I64, by_op: Sequence[MatchedRow], own_ns: I64, how_late: Callable[[], I64 | None]
 ) -> LateCalls | None:
-    """Of the matched ops `rows`. Looked for only where data take long in the server: in one of `by_op`.
+    """Of the matched ops `rows`. Looked for only where data take long in the server: in one of `by_op`. `own_ns` are
+    `in_thread_ns`.
 
     `how_late` gives `late_ns`, which is found once for all who ask."""
     data = [row for row in by_op if row.op in STORAGE_OPS]
     if all(row.server_ms.mean < LONG_MS for row in data) or (late := how_late()) is None:
         return None
     op = max(data, key=lambda row: row.count * row.server_ms.mean).op
-    took_ms = to_ms(in_thread_ns(c)[c.rows_of({op})])
+    took_ms = to_ms(own_ns[c.rows_of({op})])
     prompt = float((late[rows] == 0).mean())
     quick = prompt ** (WAKES if op == "READ" else WAKES_OF_A_CHANGE) / 2
     return LateCalls(

@@ -1,6 +1,6 @@
 """An `Analysis` -> the columns of the table of matched ops: for each its name, type and unit, and how it is made.
 
-The one list of them: what CSV, Parquet, Arrow and pandas hold goes by it (docs/exports.md).
+The one list of them: what CSV, Parquet, Arrow and pandas hold goes by it (docs/outputs.md).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import structs
 
-from nfslat.analyse import analyse, within
+from nfslat.analyse import analyse, with_threads, within
 from nfslat.answer import model
 from nfslat.compare import clock_of_matched, ticks_of
 from nfslat.evidence.known import Known
@@ -36,7 +36,7 @@ def phases_of(c: Analysis, known: Known, borders: Sequence[int] | None = None) -
     phases: list[Stretch[model.Phase] | None] = []
     threads = []
     for span in spans:
-        part = _inside(c, span)
+        part = with_threads(_inside(c, span), known.threads)
         threads.append(part.inflight.load.threads.without_rows)
         phases.append(_phase(c, part, span, in_phase(whole, part.inflight.load), known))
     for at in led_by_whole(whole.threads, threads):
@@ -55,7 +55,12 @@ def _phase(c: Analysis, part: Analysis, span: Span, load: ServerLoad, known: Kno
     if load is not part.inflight.load:
         part = structs.replace(part, inflight=part.inflight._replace(load=load))
     inflight = inflight_of(part, brief=True)
-    judged = judge(part, known.of_hosts, matched_ops(part, brief=True), inflight, None)
+    # A server may have had others for a part of the time: what is said of their number speaks against another one only
+    # where the whole has that, too.
+    hosts = known.of_hosts
+    if load.threads.estimate in (known.threads, c.inflight.load.threads.estimate):
+        hosts = hosts.with_limit("threads", known.threads, known.source("threads", "--threads"))
+    judged = judge(part, hosts, matched_ops(part, brief=True), inflight, None)
     if judged is None:
         return None
     row = phase_row(c, part, span, judged.verdict, inflight)

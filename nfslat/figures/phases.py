@@ -46,7 +46,8 @@ class Span(NamedTuple):
 
 def borders_of(c: Analysis, begins: I64) -> list[int]:
     """When phases begin, ns on the client's clock; `begins` are the calls of the matched ops."""
-    return segments(Calls(begins, c.kind, c.server_srt_ns, c.client_srt_ns - c.server_srt_ns))
+    calls = Calls(begins, c.kind, c.server_srt_ns, c.client_srt_ns - c.server_srt_ns)
+    return segments(calls, is_measured=c.inferred is None)
 
 
 def spans_of(c: Analysis, borders: Sequence[int] | None = None) -> list[Span]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from nfslat.figures.late_calls import late_beside_ms
-from nfslat.figures.matched import in_thread_ns, unstable_writes
+from nfslat.figures.matched import unstable_writes
 from nfslat.findings.facts import SlowOps
 from nfslat.inflight.changes import median
 from nfslat.inflight.coming import coming, meanwhile
@@ -30,10 +30,9 @@ _MOST = 400_000  # ops that are looked at to see whether they part
 _LIGHT = IN_MEMORY_OPS - {"LOOKUP", "OPEN"}
 
 
-def slow_ops_of(c: Analysis, rows: I64, how_late: Callable[[], I64 | None]) -> SlowOps | None:
-    """Of the matched ops `rows`, in ascending order; how they come is seen in those of all. `how_late`: see
-    `late_calls`."""
-    own_ns = in_thread_ns(c)
+def slow_ops_of(c: Analysis, rows: I64, own_ns: I64, how_late: Callable[[], I64 | None]) -> SlowOps | None:
+    """Of the matched ops `rows`, in ascending order; how they come is seen in those of all. `own_ns` are
+    `in_thread_ns`; `how_late`: see `late_calls`."""
     some = _some(rows)
     if not len(rows) or not _may_be(own_ns[some], c.client_srt_ns[some]):
         return None
@@ -115,6 +114,8 @@ def _parting(own_ns: I64, op: I64) -> dict[int, float]:
 def very_long(own_ns: I64, op: I64) -> dict[int, float]:
     """The same of a few, or one, that take a second or more and have a quarter of all the time, where all others are
     quick beside each of them. What has no others of its kind (a COPY of a large file) may take as long by nature."""
+    if own_ns.max(initial=0) < _VERY_LONG_NS:
+        return {}
     is_long = own_ns >= _VERY_LONG_NS
     is_long &= (np.bincount(op[~is_long], minlength=int(op.max()) + 1) >= FEWEST)[op]
     if not is_long.any() or own_ns[is_long].sum() < _QUARTER * own_ns.sum():

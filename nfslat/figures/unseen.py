@@ -32,6 +32,9 @@ def reckoned(tallies: Mapping[str, UnseenTally], mean: Layers, count: int, *, of
     seen_ms = mean.server_ms + mean.network_ms
     wire = _Means.of(tallies["client"], count, seen_ms, of_all=of_all)
     server = _Means.of(tallies["server"], count, mean.server_ms, of_all=of_all)
+    if mean.client_ms is not None and wire.bounds_ms[0] <= mean.total_ms:
+        # The application waited for the hidden ops as well, and for each at least as long as the wire took.
+        wire = wire._replace(bounds_ms=(wire.bounds_ms[0], min(wire.bounds_ms[1], mean.total_ms)))
     ops = max(wire.ops, server.ops)
     # What is not shown was on the network for 0 ms or more.
     most_ms = wire.bounds_ms[1] - mean.network_ms * count / ops

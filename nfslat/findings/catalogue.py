@@ -427,7 +427,8 @@ ROWS = (
         told="In two captures, where it explains more than half of the bytes that were lost: within a stretch of one "
         "direction of a connection none of the segments above a size arrives (5 or more, the same bytes 3 times), and "
         "all smaller ones do (3 or more, between those; their ACKs count), in an order that loss which does not care "
-        "for size makes once in 1,000 times at most. It stands in place of net-loss.",
+        "for size makes once in 1,000 times at most. The sender's capture alone shows it, too: what it sends again was "
+        "lost but for the last time, and an ACK came whose data are not sent again. It stands in place of net-loss.",
         certain="Never: dirt on a line hits large packets more often, too.",
         refuted="ping -M do with the full size is answered each time.",
         do="Find the path MTU with ping -M do -s, set the same MTU everywhere, or clamp the MSS; let ICMP type 3 "
@@ -496,8 +497,7 @@ ROWS = (
         open_from=(0.4, 1.0),
         layer="network",
         title="Time between the two capture points that nothing explains",
-        headline="Nothing explains {unexplained_ms} ms between the two capture points: the path, or a host that "
-        "handles packets late",
+        headline="Nothing explains {unexplained_ms} ms between the two capture points: {where}",
         proof=(("unexplained_ms", "not explained"),),
         knob="which of the two it is: the path, or a host's kernel",
         is_vague=True,
@@ -507,7 +507,8 @@ ROWS = (
         "captures them late, which looks the same.",
         told="Distance and what TCP waited for (loss, reordering, windows, bandwidth, queues) leave half of the "
         "network's time, and the network adds most. Packets that were held and released together are not counted as "
-        "the path's.",
+        "the path's. With one capture, of what was sent again and had arrived (D-SACK) it is said that it was taken "
+        "late, and not lost.",
         certain="Never, and a verdict on the network is of low confidence then.",
         refuted="Other clients on the same path are as slow, and both hosts' run queues empty: then it is the path.",
         do="Ask perf sched latency of both hosts (--evidence), compare other clients on the same path, and each host's "
@@ -935,7 +936,8 @@ ROWS = (
         "Little's law the application has no more requests open than there are slots. Not where the application's "
         "time exceeds the wire's by less than 5 %.",
         certain="Time above the wire is 30 % of the application's, and ops that are not captured cannot be it, or the "
-        "client says that it has so many slots, or it counts a wait for one.",
+        "client says that it has so many slots, or it counts a wait for one. What it counts since its mount may be of "
+        "another time, and makes it no more than likely.",
         refuted="The client has more slots than calls in flight, or its backlog (mountstats) is 0: then the "
         "application has no more to ask for.",
         do="More slots, or more connections (nconnect); give the application's mean (--app-ms) to see what it cost.",

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
+from nfslat.findings.layers import Layers
 from nfslat.findings.tune import advice
 from nfslat.findings.words import ms, percent, span, times
 from nfslat.wire.above import Why
@@ -61,6 +62,10 @@ class Slots(Evidence, kw_only=True):
         slots = "the only slot" if self.slots == 1 else f"all {self.slots} slots"
         are = "is" if self.slots == 1 else "are"
         return f"Requests queue in the client: {slots} of its NFSv4.1 session {are}{self.in_use}"
+
+    def is_at_work(self, share: float | None, mean: Layers) -> bool:
+        """Packets tell that it is one of slots, and not what it costs."""
+        return share is None and self.is_told
 
     @property
     def _either(self) -> str:
@@ -251,7 +256,10 @@ def _slots(f: Facts) -> Diagnosis | None:
     is_told = limit.is_told or above is not None or bool(counted) or is_set
     proves = above is not None and f.share(above) >= _PROVES and f.unseen_ms is None and not f.is_reckoned
     proves = proves and not f.lacks_processors  # of which that time may be
-    proven = counted or proves or (above is not None and f.slots == count // connections)
+    # What a client counts since its mount may be of another time.
+    proves = proves and "app_ms" not in f.since_mount
+    is_of_time = "slot_wait_ms" not in f.since_mount
+    proven = (counted and is_of_time) or proves or (above is not None and f.slots == count // connections)
     text = (
         f"the client keeps {times(count, 'call')} in flight {where} and hardly ever more"
         if f.client is not None
@@ -267,8 +275,9 @@ def _slots(f: Facts) -> Diagnosis | None:
         of = f"{f.mean.said(above)} ms of the application's {f.mean.said(f.mean.total_ms)} ms"
         text += f"; {of} lie above the wire, where requests wait for a slot"
     elif counted and f.slot_wait_ms is not None:
-        confidence = "certain"
-        text += f"; the client counts {ms(f.slot_wait_ms)} ms of wait for a slot"
+        confidence = "certain" if is_of_time else "likely"
+        since = "" if is_of_time else " since its mount"
+        text += f"; the client counts {ms(f.slot_wait_ms)} ms of wait for a slot{since}"
     else:
         confidence = "likely"
         if not is_told:

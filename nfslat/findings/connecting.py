@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from nfslat.findings.catalogue import CAUSE
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
+from nfslat.findings.layers import Layers
 from nfslat.findings.words import ms, percent, span, times
 from nfslat.wire.above import Why
 from nfslat.wire.connecting import Fate
@@ -22,6 +26,7 @@ _WHERE = {
 class Connecting(Evidence, frozen=True, kw_only=True):
     """What the finding syn-unanswered rests on."""
 
+    is_recorded: ClassVar[bool] = True
     connections: int
     connecting_ms: float  # in all, from the first SYN to an answer
     longest_ms: float
@@ -46,6 +51,10 @@ class Connecting(Evidence, frozen=True, kw_only=True):
     def may_be_more(self) -> bool:
         """Requests waited for a connection."""
         return True
+
+    def is_at_work(self, share: float | None, mean: Layers) -> bool:
+        """Requests waited until one was open, and for how long no application says."""
+        return mean.client_ms is None and self.above_wire_ms >= CAUSE * mean.total_ms
 
 
 def connecting_findings(f: Facts) -> list[Diagnosis]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from msgspec import structs
 
@@ -10,6 +10,7 @@ from nfslat.answer.advice import Advice
 from nfslat.answer.model import Finding
 from nfslat.findings.catalogue import row
 from nfslat.findings.facts import MATTERS
+from nfslat.findings.layers import Layers
 from nfslat.findings.words import lowered
 from nfslat.model.record import Record
 
@@ -20,6 +21,9 @@ class Evidence(Record, kw_only=True):
     What may be None by default is not in the JSON where it is; of evidence in evidence, the fields stand there.
     A finding that knows its share of the slowest 1 % has a field ``share_slowest``, which `diagnosis` fills.
     """
+
+    # Its time is on record, whatever ops that are not shown waited for.
+    is_recorded: ClassVar[bool] = False
 
     def as_dict(self) -> dict[str, Any]:
         """As the report has it."""
@@ -54,6 +58,16 @@ class Evidence(Record, kw_only=True):
     def may_be_more(self) -> bool:
         """Is there time above the wire of which no share can be said?"""
         return False
+
+    def is_at_work(self, share: float | None, mean: Layers) -> bool:
+        """Was a limit reached, or a host or a connection gone, for so long that what waits above the wire matters?
+        `share` is what is known of what that costs."""
+        return False
+
+    def losses(self, ops: int) -> float:
+        """In how many of `ops` a reply that is lost whole would look like this in the client's capture; infinite where
+        none does."""
+        return float("inf")
 
 
 class LookAt(Record, kw_only=True):

@@ -294,6 +294,7 @@ class Facts(Record):
     incomplete: int = 0  # UDP datagrams that came without one of their fragments, and had to be sent again
     lost_share: float = 0.0  # of the bytes between the captures, where both show all of them
     spurious_segments: int | None = None  # sent again although they had arrived
+    arrived_again: int = 0  # ops of one capture of which something was sent again and had arrived, as D-SACKs say
     stalls: Stalls | None = None
     jitter: Mapping[str, Jitter] = {}  # by part, of directions that hold nearly all messages
     hogs: Mapping[str, Hog] = {}  # by the layer whose queue it is
@@ -329,6 +330,7 @@ class Facts(Record):
     least_queue_ms: float | None = None  # of the server's, what calls wait at least where it has so many `threads`
     slots: int | None = None  # as the client says
     slot_wait_ms: float | None = None  # as the client says: mean wait of an RPC before it is sent
+    since_mount: frozenset[str] = frozenset()  # of `Known`, fields that tell of more than the time of the captures
     resent_share: float | None = None  # of the segments that both hosts sent, those that they count as sent again
     database: Database | None = None
     loads: Mapping[str, HostLoad] = {}  # by side

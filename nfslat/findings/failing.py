@@ -6,11 +6,12 @@ from msgspec.structs import replace
 
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts, Failing
+from nfslat.findings.layers import Layers
 from nfslat.findings.words import percent, times
 from nfslat.model.statuses import RPC_STATUSES, rpc_status_name
 
 CODE = "operations-fail"
-LEADING_SHARE = 0.5  # of an operation
+_LEADING_SHARE = 0.5  # of an operation
 _LEADING_OF_ALL = 0.01  # of all operations, too: a few of a rare one lead nothing
 _LEAST_OPS, _LEAST_SHARE = 5, 0.1  # that are worth a warning
 _LEAST_REFUSED, _LEAST_REFUSED_SHARE = 20, 0.2  # answers to who asks what it may: a search meets some anywhere
@@ -57,6 +58,10 @@ class Failed(Evidence, kw_only=True):
     def fail(self) -> str:
         """What a verdict says of it."""
         return f"{percent(self.ops_share)} of the {self.op}s fail: {times(self.ops, 'time')} {self.status}"
+
+    def is_at_work(self, share: float | None, mean: Layers) -> bool:
+        """It is most of an operation, and of more than a few calls."""
+        return self.ops_share >= _LEADING_SHARE and self.of_all >= _LEADING_OF_ALL
 
 
 def failing_findings(f: Facts) -> list[Diagnosis]:
@@ -117,8 +122,3 @@ def _finding(f: Facts, group: Failing) -> Diagnosis:
         ),
     )
     return found if _is_grave(group) else replace(found, severity="info")
-
-
-def leads(evidence: Failed) -> bool:
-    """Is it most of an operation, and of more than a few calls?"""
-    return evidence.ops_share >= LEADING_SHARE and evidence.of_all >= _LEADING_OF_ALL

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from msgspec.structs import replace
 
+from nfslat.findings.catalogue import CAUSE
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import AT_CLIENT, AT_SERVER, Facts, worth
+from nfslat.findings.layers import Layers
 from nfslat.findings.words import ms, percent, span, times
 from nfslat.model.causes import Cause
 from nfslat.wire.above import Why
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from nfslat.evidence.records import HostLoad
 
 _PARTS = {"server": AT_SERVER, "client": AT_CLIENT}
+_NOTICED_MS = 500.0  # of a host: a stall that users notice, however small its share is
 _QUEUED = 1.5  # times its processors
 _IDLE, _STEAL = 0.05, 0.05  # of all of them
 _ONE_CPU, _SOFT = 0.95, 0.5  # of one of them
@@ -26,6 +29,7 @@ _SWAP_KIB_S, _FAULTS_S = 100.0, 100.0
 class HostPause(Evidence, kw_only=True):
     """Evidence of the finding host-pause."""
 
+    is_recorded: ClassVar[bool] = True
     wait_ms: float  # mean, of the ops on the wire
     slowest_wait_ms: float  # of the slowest 1 %
     above_wire_ms: float  # mean, at most: what requests waited in the client meanwhile
@@ -43,6 +47,11 @@ class HostPause(Evidence, kw_only=True):
         """``for 1.2 s``, ``5 times, for up to 1.2 s``."""
         often = "" if self.pauses == 1 else f"{times(self.pauses, 'time')}, "
         return f"{often}for {'up to ' if often else ''}{span(self.longest_ms)}"
+
+    def is_at_work(self, share: float | None, mean: Layers) -> bool:
+        """Users notice it, or what may have waited above the wire is much."""
+        much = self.longest_ms >= _NOTICED_MS or self.above_wire_ms >= CAUSE * mean.total_ms
+        return share is None and much
 
 
 class Busy(Evidence, kw_only=True):

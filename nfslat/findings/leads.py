@@ -10,26 +10,19 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from msgspec import structs
-
 from nfslat.answer.model import NextStep, Objective
 from nfslat.answer.words import complete
 from nfslat.findings import steps
-from nfslat.findings.catalogue import CAUSE, HANGS, OPEN_MS, OPEN_SHARE, PUT_OFF, SLOTS, SYMPTOM, VAGUE, next_step, row
+from nfslat.findings.catalogue import CAUSE, HANGS, OPEN_MS, OPEN_SHARE, PUT_OFF, SYMPTOM, VAGUE, next_step, row
 from nfslat.findings.client import Slots
 from nfslat.findings.coarse import Ticks
-from nfslat.findings.connecting import Connecting
 from nfslat.findings.diagnosis import Diagnosis
 from nfslat.findings.facts import LONG_MS, Hog
-from nfslat.findings.failing import Failed, leads
-from nfslat.findings.hosts import HostPause
 from nfslat.findings.layers import Layers
-from nfslat.findings.network import ASYMMETRY, BETWEEN, Delay
-from nfslat.findings.resent import LEADING_SHARE, SentAgain
-from nfslat.findings.server import THREADS, UNKNOWN, Queue, Reconnect, Storage, Unknown
-from nfslat.findings.slow_ops import RETRANSMISSION_MS, SLOW_OPS, Late, LateUnseen
+from nfslat.findings.network import ASYMMETRY, BETWEEN
+from nfslat.findings.server import THREADS, UNKNOWN, Reconnect, Unknown
+from nfslat.findings.slow_ops import SLOW_OPS, LateUnseen
 from nfslat.findings.steps import Step
-from nfslat.findings.tcp import Waits
 from nfslat.findings.unseen import WithUnseen
 from nfslat.findings.words import lowered, ms, percent, times
 from nfslat.model.record import Record
@@ -37,21 +30,17 @@ from nfslat.model.record import Record
 COMPLETE, INCOMPLETE = 0.95, 0.80  # of the operations in both captures: enough; too few to say that nothing is wrong
 FEW_OPS, VERY_FEW_OPS = 100, 20  # in both captures: confidence is medium, low at most
 # Shares are of the mean response time where nothing else is said. They were chosen, and tried on the runs of
-# docs/method.md, "How often it is right": none of them is measured.
+# docs/measured.md, "Verdicts": none of them is measured.
 _BETWEEN_TRIES_SHARE = 0.5  # of the time of requests, between tries: that is the answer
 _MOST_SHARE = 0.5  # of a limit that leads before slots; of what is vague together, or left in a layer, to leave it open
 _TOGETHER_SHARE, _EACH_SHARE = 0.5, 0.1  # several causes, none of which leads by itself, explain all and each
 _NAMED_SHARE = 0.05  # of what is only likely, to be named where nothing can be decided
 _SLOWEST_SHARE = 0.5  # of the slowest 1 %, to lead by those
 _SURER_FACTOR = 0.5  # of what is open, that a certain cause explains at least to lead beside it
-_PAUSE_MS = 500.0  # of a host: a stall that users notice, however small its share is
 _NEGATIVE_SHARE = 0.1  # of the ops, with a negative network part: stamps or matches are wrong
 _LOSS_SHARE, _UNTOLD_LOSS_SHARE = 0.002, 0.01  # of the ops, in one capture: a slow reply may be lost; no "no fault"
 _UNCLOCKED_SHARE = 0.25  # that a mean may be off by without the clock of the other host
 _UNHEARD_SHARE = 0.2  # of the time in which a server's capture hears nothing of a client: no "no fault"
-
-# Their time is on record, whatever ops that are not shown waited for.
-_RECORDED_EVIDENCE = (Delay, Reconnect, Connecting, HostPause, LateUnseen, SentAgain, Waits)
 
 
 class Ground(NamedTuple):
@@ -82,9 +71,7 @@ class Ground(NamedTuple):
     unseen_explain: bool = False  # what is left above the wire might be of ops that are not in the captures
     hogs: Mapping[str, Hog] = MappingProxyType({})  # as in `Facts`
     ticks: Ticks | None = None  # stamps bear no more than means
-    unseen: WithUnseen | None = (
-        None  # where the means of the ops that are shown mislead; the verdict's are with the rest
-    )
+    unseen: WithUnseen | None = None  # where the means of ops that are shown mislead; the verdict's are with the rest
 
 
 class Lead(Record):
@@ -99,6 +86,10 @@ class Lead(Record):
     next: NextStep | None = None
 
 
+def _open(why: str, step: Step | None, also: Sequence[Diagnosis] = ()) -> Lead:
+    return Lead("undecided", also=list(also[:2]), why=why, next=None if step is None else next_step(step))
+
+
 def lead(
     mean: Layers,
     ground: Ground | None,
@@ -107,99 +98,92 @@ def lead(
 ) -> Lead:
     """`findings` in the order of `ranked`; without `ground` the means are figures that somebody gave."""
     found = _lead(mean, ground, findings, objectives)
-    if ground is None or ground.ticks is None or found.outcome == "fault" or ground.ticks.contradicts(mean):
+    ticks, unseen = (None, None) if ground is None else (ground.ticks, ground.unseen)
+    is_known = unseen is None or unseen.largest(mean) is not None
+    is_met = found.outcome == "no-fault" and objectives and all(one.met for one in objectives)
+    if ticks is None or found.outcome == "fault" or ticks.contradicts(mean) or not is_known or is_met:
         return found
-    if ground.unseen is not None and ground.unseen.largest(mean) is None:
-        return found
-    if found.outcome == "no-fault" and objectives and all(one.met for one in objectives):
-        return found
-    return Lead("undecided", also=found.also, why=ground.ticks.why(mean), next=next_step(steps.FINER))
+    return _open(ticks.why(mean), steps.FINER, found.also)
 
 
 def _lead(mean: Layers, ground: Ground | None, findings: Sequence[Diagnosis], objectives: Sequence[Objective]) -> Lead:
     if mean.network_ms < 0 or mean.server_ms < 0:
-        return Lead("undecided", why=_wrong_times(mean), next=next_step(steps.AGAIN))
+        return _open(_wrong_times(mean), steps.AGAIN)
     matter = [one for one in findings if one.severity == "warning"]
     put_off = [one for one in findings if one.code in PUT_OFF and one.share is not None]
-    if sum(one.share or 0.0 for one in put_off) >= _BETWEEN_TRIES_SHARE:
-        return _fault(max(put_off, key=lambda one: one.share or 0.0), "tries", matter)
-    unseen = None if ground is None else ground.unseen
-    limits = sorted([one for one in matter if _is_limit_at_work(one, mean)], key=_hangs_first)
-    causes = [one for one in matter if one.code not in VAGUE and one.share is not None and one.share > 0]
-    enough = [one for one in causes if (one.share or 0.0) >= _least(one)]
-    threads = next((one for one in enough if one.code == THREADS), None)
-    if limits and (threads is None or (threads.share or 0.0) < _MOST_SHARE):
-        # More slots only lengthen the queue for the threads of a server.
-        return _fault(limits[0], "limit", matter)
+    if sum(map(_share, put_off)) >= _BETWEEN_TRIES_SHARE:
+        return _fault(max(put_off, key=_share), "tries", matter)
+    limits = [one for one in matter if one.evidence.is_at_work(one.share, mean) or one.code in HANGS]
+    causes = [one for one in matter if one.code not in VAGUE and _share(one) > 0]
+    enough = [one for one in causes if _share(one) >= _least(one)]
+    # More slots only lengthen the queue for the threads of a server.
+    if limits and not any(one.code == THREADS and _share(one) >= _MOST_SHARE for one in enough):
+        return _fault(next((one for one in limits if one.code in HANGS), limits[0]), "limit", matter)
     if objectives and all(one.met for one in objectives):
         return Lead("no-fault", also=enough[:2])
-    if unseen is not None and unseen.largest(mean) is None:
-        recorded = [cause for cause in enough if isinstance(cause.evidence, _RECORDED_EVIDENCE)]
-        if not recorded:
+    if ground is not None and ground.unseen is not None and ground.unseen.largest(mean) is None:
+        shown, enough = enough, [cause for cause in enough if cause.evidence.is_recorded]
+        if not enough:
             why = "what the operations that are not shown waited for is not known, and they have much of the time"
-            return Lead("undecided", also=enough[:2], why=why, next=next_step(_to_see_all(ground)))
-        enough = recorded
-    open_ones = [one for one in matter if _is_open(one, mean)]
-    most_open = max((one.share or 0.0 for one in matter if one.code in VAGUE), default=0.0)
-    best = next((one for one in enough if _leads(one, most_open)), None)
-    if best is None and not open_ones:  # nothing that is open is worth a question beside what makes the slowest
-        best = next((one for one in enough if (one.slowest or 0.0) >= _SLOWEST_SHARE), None)
-    doubt = "" if best is None else _doubt(best, mean, ground)
-    if doubt:
-        return Lead("undecided", also=enough[:2], why=doubt, next=next_step(steps.AGAIN))
-    if best is not None:
-        return _fault(best, "mean", matter)
-    if not open_ones and (enough or _is_open_together(matter, mean)):
-        open_ones = [one for one in matter if one.code in VAGUE]
-    if open_ones:
-        return _undecided_by(max(open_ones, key=lambda one: one.share or 0.0), matter)
+            return _open(why, _to_see_all(ground), shown)
+    vague = [one for one in matter if one.code in VAGUE]
+    open_ones = [one for one in vague if _is_open(one, mean)]
+    most_open = max(map(_share, vague), default=0.0)
+    surer = {"certain": _SURER_FACTOR * most_open, "likely": most_open}
+    best, by = next((one for one in enough if _share(one) >= surer[one.confidence]), None), "mean"
     tail = [one for one in causes if (one.slowest or 0.0) >= _SLOWEST_SHARE]
-    if tail:
-        slowest_by = max(tail, key=lambda one: one.slowest or 0.0)
-        if doubt := _doubt(structs.replace(slowest_by, share=None), mean, ground):
-            return Lead("undecided", also=enough[:2], why=doubt, next=next_step(steps.AGAIN))
-        return _fault(slowest_by, "slowest", matter)
-    some = [one for one in causes if (one.share or 0.0) >= _EACH_SHARE and row(one.code).least != SYMPTOM]
-    if len(some) > 1 and sum(one.share or 0.0 for one in some) >= _TOGETHER_SHARE:
+    if best is None and not open_ones:  # nothing that is open is worth a question beside what makes the slowest
+        best = next((one for one in tail if one in enough), None)
+        together = sum(_share(one) for one in vague if one.code != ASYMMETRY)
+        if best is None and (enough or (together >= _MOST_SHARE and together * mean.total_ms >= OPEN_MS)):
+            open_ones = vague
+    if best is None and open_ones:
+        return _undecided_by(max(open_ones, key=_share), matter)
+    if best is None and tail:
+        best, by = max(tail, key=lambda one: one.slowest or 0.0), "slowest"
+    if best is not None:
+        doubt = _doubt(best, None if by == "slowest" else best.share, mean, ground)
+        return _open(doubt, steps.AGAIN, enough) if doubt else _fault(best, by, matter)
+    some = [one for one in causes if _share(one) >= _EACH_SHARE and row(one.code).least != SYMPTOM]
+    if len(some) > 1 and sum(map(_share, some)) >= _TOGETHER_SHARE:
         return _fault(some[0], "mean", matter)
-    others = [one for one in matter if one.share is None and one.code not in VAGUE]
-    if told := [one for one in others if not _may_be_none(one)]:
-        return _fault(told[0], "limit", matter)
+    others = sorted((one for one in matter if one.share is None and one.code not in VAGUE), key=_may_be_none)
+    if others and not _may_be_none(others[0]):
+        return _fault(others[0], "limit", matter)
     if others:
         return Lead("undecided", also=others[:1], why=lowered(others[0].headline), next=row(others[0].code).next)
-    return _nothing(mean, ground, findings, objectives)
+    if ground is None:
+        return _open("figures alone do not say why it takes so long", steps.FROM_HOSTS)
+    known = [one for one in findings if one.code not in VAGUE and _share(one)]
+    known = [one for one in known if one.confidence == "certain" or _share(one) >= _NAMED_SHARE][:2]
+    why, step = _too_little(mean, ground, findings, objectives)
+    certain = [one for one in known if one.confidence == "certain"]
+    return _open(why, step, known) if why else Lead("no-fault", also=certain)
 
 
-def _doubt(one: Diagnosis, mean: Layers, ground: Ground | None) -> str:
-    """Why a cause may be none: it rests on times that were inferred, and not well enough."""
-    if ground is None or ground.inferred is None:
-        return ""
-    if isinstance(one.evidence, Reconnect):
-        return ""  # the waits are measured where the calls were sent again
-    left_ms = (one.share or 0.0) * mean.total_ms - ground.error_ms
-    if one.share is not None and left_ms < _least(one) * _SURER_FACTOR * mean.total_ms:
+def _share(one: Diagnosis) -> float:
+    """What is known of its share of the mean."""
+    return one.share or 0.0
+
+
+def _doubt(one: Diagnosis, share: float | None, mean: Layers, ground: Ground | None) -> str:
+    """Why a cause may be none: it rests on times that were inferred, and not well enough; `share` is that by which it
+    leads."""
+    if ground is None or ground.inferred is None or isinstance(one.evidence, Reconnect):
+        return ""  # the waits for a connection are measured where the calls were sent again
+    if share is not None and share * mean.total_ms - ground.error_ms < _least(one) * _SURER_FACTOR * mean.total_ms:
         return (
             f"the {ground.inferred}'s times are inferred from the packets of one capture, to within "
             f"{ms(ground.error_ms)} ms in the mean, which is too little to name a layer"
         )
-    if one.layer == ground.inferred == "server" and _may_be_lost(one, ground):
+    # Nothing shows those that were lost, but they are hardly more than the losses that the capture does show.
+    may_be_lost = ground.lost_share * ground.ops >= _SURER_FACTOR * one.evidence.losses(ground.ops)
+    if one.layer == ground.inferred == "server" and ground.lost_share > _LOSS_SHARE and may_be_lost:
         return (
             "packets are lost on the path, and a reply that was lost whole and retransmitted looks like a slow "
             "operation in a capture of the client alone"
         )
     return ""
-
-
-def _may_be_lost(one: Diagnosis, ground: Ground) -> bool:
-    """May replies that were lost whole look like this? Nothing shows those, but they are hardly more than the losses
-    that the capture does show, and each costs a timer."""
-    if ground.lost_share <= _LOSS_SHARE:
-        return False
-    if isinstance(one.evidence, Late | LateUnseen):
-        return ground.lost_share * ground.ops >= _SURER_FACTOR * one.evidence.slow_ops
-    if isinstance(one.evidence, Storage):
-        return ground.lost_share * RETRANSMISSION_MS >= _SURER_FACTOR * one.evidence.in_thread_ms
-    return False
 
 
 def _least(cause: Diagnosis) -> float:
@@ -208,44 +192,22 @@ def _least(cause: Diagnosis) -> float:
 
 
 def _fault(cause: Diagnosis, by: str, matter: Sequence[Diagnosis]) -> Lead:
-    also = [one for one in matter if one is not cause and one.code not in VAGUE and _is_worth_a_word(one)]
+    also = _besides(cause, matter)
     # What it keeps from the wire may be more than all that the cause explains; one measurement tells.
     on_wire = cause.layer != "client"  # what keeps requests above the wire has that measure already
     either = next((slots for slots in also if _may_be_none(slots)), None) if on_wire else None
     if either is not None:
         also = [*[one for one in also if one is not either][:1], either]
-    return Lead("fault", cause, by, also[:2], either, next=_more(cause) if either is None else row(either.code).next)
+    # What is certain, and has its share, needs no further measurement.
+    is_settled = either is None and cause.confidence == "certain" and cause.share is not None
+    return Lead("fault", cause, by, also[:2], either, next=None if is_settled else row((either or cause).code).next)
 
 
-def _more(cause: Diagnosis) -> NextStep | None:
-    """What is certain, and has its share, needs no further measurement."""
-    return None if cause.confidence == "certain" and cause.share is not None else row(cause.code).next
-
-
-def _is_worth_a_word(one: Diagnosis) -> bool:
-    return one.share is None or one.share >= _least(one) or (one.slowest or 0.0) >= _SLOWEST_SHARE
-
-
-def _is_limit_at_work(one: Diagnosis, mean: Layers) -> bool:
-    """Was a limit reached, or a host or a connection gone, for so long that what waits above the wire matters?"""
-    e = one.evidence
-    if isinstance(e, Slots) and one.code in SLOTS:
-        return one.share is None and e.is_told
-    if isinstance(e, Queue):
-        return one.share is None
-    if isinstance(e, HostPause):
-        return one.share is None and (e.longest_ms >= _PAUSE_MS or _is_much(e.above_wire_ms, mean))
-    if isinstance(e, Reconnect | Connecting):
-        return mean.client_ms is None and _is_much(e.above_wire_ms, mean)
-    if isinstance(e, Failed):
-        return leads(e)
-    if isinstance(e, SentAgain):
-        return e.ops_share >= LEADING_SHARE
-    return one.code in HANGS
-
-
-def _hangs_first(limit: Diagnosis) -> bool:
-    return limit.code not in HANGS
+def _besides(cause: Diagnosis, matter: Sequence[Diagnosis]) -> list[Diagnosis]:
+    """What else is worth a word."""
+    others = [one for one in matter if one is not cause and one.code not in VAGUE]
+    slow = [one for one in others if (one.slowest or 0.0) >= _SLOWEST_SHARE]
+    return [one for one in others if one.share is None or one.share >= _least(one) or one in slow]
 
 
 def _may_be_none(one: Diagnosis) -> bool:
@@ -253,55 +215,23 @@ def _may_be_none(one: Diagnosis) -> bool:
     return isinstance(one.evidence, Slots) and not one.evidence.is_told
 
 
-def _is_much(above_ms: float, mean: Layers) -> bool:
-    return above_ms >= CAUSE * mean.total_ms
-
-
 def _is_open(one: Diagnosis, mean: Layers) -> bool:
     """Is so much of the mean left without a reason that nobody can be told whose fault it is?"""
-    if one.code not in VAGUE or one.share is None:
-        return False
     share, long_ms = row(one.code).open_from
-    return one.share >= share and one.share * mean.total_ms >= long_ms
-
-
-def _is_open_together(matter: Sequence[Diagnosis], mean: Layers) -> bool:
-    """The same of several, of which none is so much by itself."""
-    share = sum(one.share or 0.0 for one in matter if one.code in VAGUE and one.code != ASYMMETRY)
-    return share >= _MOST_SHARE and share * mean.total_ms >= OPEN_MS
-
-
-def _leads(one: Diagnosis, most_open: float) -> bool:
-    return (one.share or 0.0) >= most_open * (_SURER_FACTOR if one.confidence == "certain" else 1.0)
+    return _share(one) >= share and _share(one) * mean.total_ms >= long_ms
 
 
 def _undecided_by(one: Diagnosis, matter: Sequence[Diagnosis]) -> Lead:
-    also = [other for other in matter if other is not one and other.code not in VAGUE and _is_worth_a_word(other)]
-    asymmetry = next((other for other in matter if other.code == ASYMMETRY), None)
-    is_one_way = asymmetry is not None and (asymmetry.share or 0.0) >= _SURER_FACTOR * (one.share or 0.0)
+    is_one_way = any(other.code == ASYMMETRY and _share(other) >= _SURER_FACTOR * _share(one) for other in matter)
     step = row(ASYMMETRY if one.code == BETWEEN and is_one_way else one.code).next
     if isinstance(one.evidence, Unknown) and one.evidence.late_ms:
         step = next_step(steps.SCHED)
-    return Lead("undecided", one, "mean", also[:2], next=step)
+    return Lead("undecided", one, "mean", _besides(one, matter)[:2], next=step)
 
 
-def _to_see_all(ground: Ground | None) -> Step:
+def _to_see_all(ground: Ground) -> Step:
     """What shows the operations that are not in the captures."""
-    return steps.ALL_FILES if ground is not None and ground.lacks_files else steps.WHOLE_PACKETS
-
-
-def _nothing(
-    mean: Layers, ground: Ground | None, findings: Sequence[Diagnosis], objectives: Sequence[Objective]
-) -> Lead:
-    """No finding leads: nothing is wrong, unless there is too little to say so, or it is slow all the same."""
-    told = [one for one in findings if one.code not in VAGUE and one.share]
-    known = [one for one in told if one.confidence == "certain" or (one.share or 0.0) >= _NAMED_SHARE][:2]
-    if ground is None:
-        return Lead("undecided", why="figures alone do not say why it takes so long", next=next_step(steps.FROM_HOSTS))
-    why, step = _too_little(mean, ground, findings, objectives)
-    if why:
-        return Lead("undecided", also=known, why=why, next=None if step is None else next_step(step))
-    return Lead("no-fault", also=[one for one in known if one.confidence == "certain"])
+    return steps.ALL_FILES if ground.lacks_files else steps.WHOLE_PACKETS
 
 
 def _too_little(
@@ -315,8 +245,7 @@ def _too_little(
     if ground.negative > _NEGATIVE_SHARE * ground.ops:
         return f"{ground.negative:,} operations take longer at the server than at the client", steps.AGAIN
     if not ground.clock_fits:
-        why = "no offset of the two clocks explains the operations, so that time stamps or matches are wrong"
-        return why, steps.AGAIN
+        return "no offset of the two clocks explains the operations: time stamps or matches are wrong", steps.AGAIN
     if ground.impossible:
         impossible = times(ground.impossible, "operation")
         return f"{impossible} would have had a reply long before the call: stamps are wrong", steps.AGAIN
@@ -330,7 +259,7 @@ def _too_little(
     # queue explains a part of it.
     for layer, where, code in (("server", "in the server", UNKNOWN), ("network", "between the hosts", BETWEEN)):
         known_of = [one for one in findings if one.layer == layer and one.code not in (BETWEEN, ASYMMETRY)]
-        left_ms = mean.ms(layer) - sum(one.share or 0.0 for one in known_of) * mean.total_ms
+        left_ms = mean.ms(layer) - sum(map(_share, known_of)) * mean.total_ms
         if left_ms >= ground.long_ms and left_ms >= _MOST_SHARE * mean.total_ms:
             why = f"{ms(left_ms)} ms pass {where}, and nothing that was looked for explains them"
             return why, next(iter(row(code).decided_by), None)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import ClassVar
 
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import MATTERS, Facts
-from nfslat.findings.words import ms
+from nfslat.findings.words import ms, times
 from nfslat.model.causes import FROM_OUTSIDE, LOSSES, Cause
 
 DELAY = "net-delay"
@@ -21,6 +22,7 @@ _MOSTLY = 0.5  # of the network's time: where so much of it has no cause, it may
 class Delay(Evidence, frozen=True, kw_only=True):
     """Evidence of the finding net-delay."""
 
+    is_recorded: ClassVar[bool] = True
     least_round_trip_ms: float  # between the hosts
     network_ms: float  # mean
     varying_ms: float | None = None  # of that what comes and goes
@@ -43,6 +45,14 @@ class Between(Evidence, frozen=True, kw_only=True):
     explained_ms: float  # of that, by distance and by what TCP waited for
     unexplained_ms: float
     captured_within_ms: float | None = None  # what a host sends, of being sent
+    arrived_again_ops: int | None = None  # something of them was sent again, and had arrived
+
+    @property
+    def where(self) -> str:
+        """Who may have the time that nothing explains."""
+        if self.arrived_again_ops is None:
+            return "the path, or a host that handles packets late"
+        return "a host that did not take packets in time, or a path that held them; what was sent again had arrived"
 
 
 class Varies(Evidence, frozen=True, kw_only=True):
@@ -180,6 +190,11 @@ def _between(f: Facts) -> Diagnosis | None:
         "TCP timestamps in each host's own capture: TSval says when its TCP made a segment; one captured later than "
         "others by TSval waited in that host",
     )
+    if f.arrived_again:
+        text += (
+            f". Something of {times(f.arrived_again, 'op')} was sent again and had arrived, as its receiver says "
+            "(D-SACK): it was taken late, and not lost"
+        )
     if f.captured_within_ms is not None:
         stamps = ()
         text += (
@@ -197,6 +212,7 @@ def _between(f: Facts) -> Diagnosis | None:
             explained_ms=explained_ms,
             unexplained_ms=left_ms,
             captured_within_ms=f.captured_within_ms,
+            arrived_again_ops=f.arrived_again or None,
         ),
         advice=LookAt(
             knob="which of the two it is",

@@ -44,7 +44,7 @@ class Whole(NamedTuple):
     verdict: Verdict
     mean: Layers  # with what the application measured, where that is known
     threads: int | None  # for which its calls wait
-    is_reckoned: bool = False  # ops that are not shown have much of its time, and they are of no part
+    shown: float = 1.0  # where ops that are not shown have much of its time, at least the share of those that are
     judge: Callable[[Sequence[Diagnosis]], Verdict] | None = None  # the verdict that other causes would make
 
 
@@ -59,12 +59,15 @@ def lead_by_parts(
         return None  # what passes between tries is in no part's response times
     if whole.mean.client_ms is not None:
         return None if of_hosts else _beside_the_application(parts, whole) or _with_those_of_parts(parts, whole)
-    if whole.is_reckoned or (whole.verdict.objectives and whole.verdict.outcome == "no-fault"):
+    if whole.verdict.objectives and whole.verdict.outcome == "no-fault":
         return None  # what is met is met, whatever a part of the time took
+    if whole.shown < 1.0:  # the others are of no part
+        return None if of_hosts else _with_those_of_parts(parts, whole)
     first, explained = _that_explains_most(parts)
     if whole.verdict.outcome == "no-fault" and not explained:
         first = max(parts, key=lambda part: (part.verdict.outcome == "undecided", part.row.time_share))
-    if not (_is_surer(first, whole) if of_hosts else _leads(parts, first, explained, whole)):
+    leads = _pair_leads(first, whole) if of_hosts else _leads(parts, first, explained, whole)
+    if not leads:
         return None if of_hosts else _with_those_of_parts(parts, whole)
     who, verdict = first.words, first.verdict
     text = f"{_capital(who)} ({percent(first.row.time_share)} of the time): {lowered(verdict.text)}"
@@ -130,6 +133,14 @@ def _leads(parts: Sequence[Part], first: Part, explained: float, whole: Whole) -
     if of_whole == "undecided" and open_share >= _OPEN_SHARE:
         return explained >= open_share * (1.0 if _is_certain(first.causes, first.verdict) else _OUTWEIGHING_FACTOR)
     return has_most or (first.verdict.share is not None and explained >= row(first.verdict.cause or "").least)
+
+
+def _pair_leads(first: Part, whole: Whole) -> bool:
+    """Are the words of two hosts those of the whole? Not where they have little of the time, and of all no less is
+    known."""
+    both = first.verdict, whole.verdict
+    is_open = all(verdict.outcome == "undecided" for verdict in both) and both[0].cause == both[1].cause
+    return _is_surer(first, whole) and not (is_open and first.row.time_share < _LEADING_SHARE)
 
 
 def _splits(part: Part, whole: Whole) -> bool:
@@ -240,7 +251,7 @@ def _with_those_of_parts(parts: Sequence[Part], whole: Whole) -> tuple[list[Diag
     having = [(part, cause) for part in parts for cause in part.causes if cause.code == DELAY]
     mean = whole.mean
     on_wire = (mean.server_ms + mean.network_ms) / max(mean.total_ms, 1e-9)
-    share = on_wire * sum((cause.share or 0.0) * part.row.time_share for part, cause in having)
+    share = whole.shown * on_wire * sum((cause.share or 0.0) * part.row.time_share for part, cause in having)
     if share < _DELAY_SHARE:
         return None
     part, cause = max(having, key=lambda both: both[0].row.time_share)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import Facts
+from nfslat.findings.layers import Layers
 from nfslat.findings.words import percent, span, times
 
 CODE = "rpc-timeout"
-LEADING_SHARE = 0.2  # of the operations
+_LEADING_SHARE = 0.2  # of the operations
 _LEAST_OPS, _LEAST_SHARE = 5, 0.01
 _USUAL_MS = 10_000.0  # whoever waits for that long has a timeout as it should be (nfs(5): 60 s by TCP)
 
@@ -15,6 +18,7 @@ _USUAL_MS = 10_000.0  # whoever waits for that long has a timeout as it should b
 class SentAgain(Evidence, frozen=True, kw_only=True):
     """What the finding rpc-timeout rests on."""
 
+    is_recorded: ClassVar[bool] = True
     ops: int  # whose call was sent again while its connection stood
     ops_share: float
     after_ms: float  # median, from the first transmission to the second
@@ -29,6 +33,10 @@ class SentAgain(Evidence, frozen=True, kw_only=True):
             f"The client sends {percent(self.ops_share)} of its calls again after {span(self.after_ms)} without an "
             f"answer{twice}"
         )
+
+    def is_at_work(self, share: float | None, mean: Layers) -> bool:
+        """It is so of many operations."""
+        return self.ops_share >= _LEADING_SHARE
 
 
 def resent_findings(f: Facts) -> list[Diagnosis]:

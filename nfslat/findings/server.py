@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from msgspec import structs
 
 from nfslat.answer.model import MatchedRow, ServerInFlight
+from nfslat.findings.catalogue import CAUSE
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import AT_SERVER, LONG_MS, MATTERS, STORAGE_OPS, UNSTABLE_WRITE, Facts
+from nfslat.findings.layers import Layers
 from nfslat.findings.slow_ops import (
     IN_THREAD,
     OR_PROCESSOR,
+    RETRANSMISSION_MS,
     STORAGE,
     STORAGE_PROVEN,
     Late,
@@ -81,6 +86,10 @@ class Queue(Evidence, kw_only=True):
             return f", which works on {number} at a time: a limit of its threads, or of storage or processors"
         return " for its only thread" if number == 1 else f" for one of its {number} threads"
 
+    def is_at_work(self, share: float | None, mean: Layers) -> bool:
+        """Counters alone tell of it."""
+        return share is None
+
     @property
     def slow_part(self) -> str:
         """What a verdict says where the queue is the storage's, which has its own figure."""
@@ -107,6 +116,10 @@ class Storage(Evidence, kw_only=True):
     light_ms: float | None = None  # their mean time in a thread
     share_slowest: float | None = None  # of the slowest 1 %
 
+    def losses(self, ops: int) -> float:
+        """What it is on average costs as many retransmissions."""
+        return ops * self.in_thread_ms / RETRANSMISSION_MS
+
     @property
     def slow_part(self) -> str:
         """What a verdict says: the storage only where its own figure proves it, and no processor where light ops beside
@@ -128,6 +141,7 @@ class Unknown(Evidence, kw_only=True):
 class Reconnect(Evidence, kw_only=True):
     """Of reconnect."""
 
+    is_recorded: ClassVar[bool] = True
     ops: int  # that were sent again on a new connection
     mean_ms: float | None  # their client SRT
     excess_ms: float  # what they add to the mean of all
@@ -149,6 +163,10 @@ class Reconnect(Evidence, kw_only=True):
     def may_be_more(self) -> bool:
         """Requests may have waited for a connection."""
         return bool(self.above_wire_ms)
+
+    def is_at_work(self, share: float | None, mean: Layers) -> bool:
+        """Requests waited for a connection, and for how long no application says."""
+        return mean.client_ms is None and self.above_wire_ms >= CAUSE * mean.total_ms
 
 
 class ConnectionCap(Evidence, kw_only=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
 from nfslat.findings.facts import MATTERS, STORAGE_OPS, TICKS_ALIKE, Facts, SlowOps
 from nfslat.findings.starved import late_beside_ms
@@ -71,10 +73,15 @@ class Late(Evidence, frozen=True, kw_only=True):
         """``99 of 3,241 READs``."""
         return f"{self.slow_ops:,} of {self.of_ops:,} {_plural(self.ops)}"
 
+    def losses(self, ops: int) -> float:
+        """Each of the slow ones."""
+        return self.slow_ops
+
 
 class LateUnseen(Evidence, frozen=True, kw_only=True):
     """Evidence of server-slow-ops, where the captures do not show which are slow."""
 
+    is_recorded: ClassVar[bool] = True
     slow_ops: int  # so many are not shown
     of_ops: int
     least_ms: float  # their mean time in the server, at the least
@@ -95,6 +102,10 @@ class LateUnseen(Evidence, frozen=True, kw_only=True):
     def others(self) -> str:
         """What the others take, ms: ``5.58``."""
         return ms(self.others_ms)
+
+    def losses(self, ops: int) -> float:
+        """Each of the slow ones."""
+        return self.slow_ops
 
 
 def unseen_finding(f: Facts) -> Diagnosis | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from nfslat.findings.catalogue import SYMPTOM, row
 from nfslat.findings.diagnosis import Diagnosis, Evidence, LookAt, diagnosis
@@ -25,6 +25,7 @@ _TIMERS = {40: "Linux's 40 ms", 50: "Solaris' 50 ms", 100: "Solaris' 100 ms", 20
 class Waits(Evidence, frozen=True, kw_only=True):
     """Of all findings on what TCP made of the path."""
 
+    is_recorded: ClassVar[bool] = True
     wait_ms: float  # mean
     slowest_wait_ms: float | None  # of the slowest 1 %
     own: Evidence | None = None  # of one kind alone

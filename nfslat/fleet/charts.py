@@ -12,29 +12,18 @@ from nfslat.answer.words import ms
 from nfslat.fleet.charts_clients import bars_chart, rows_axis, scatter_chart
 from nfslat.fleet.model import Client, Fleet
 from nfslat.fleet.sections.words import compared, moment, threads
+from nfslat.report.charts.board import Board
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.legend import Entry, box, legend
-from nfslat.report.charts.style import (
-    COLOUR,
-    PLAIN,
-    STRONG,
-    Lane,
-    as_it_is,
-    by_name,
-    channel,
-    lane,
-    lanes,
-    rule,
-    tips,
-    words,
-)
+from nfslat.report.charts.marks import as_it_is, by_name, linear, note, px
+from nfslat.report.charts.style import COLOUR, PLAIN, STRONG
 from nfslat.report.text_layout import count, visible
 
 _MOST = 100  # clients in the heat map
 _HEAD_PX, _KEY_PX = 24, 40
 _PALEST = 0.12
 _HUES = {"network": "network", "server": "in the server"}
-_LANE_PX, _GAP_PX = 64, 16
+_LANE_PX = 64
 _FAR = 3  # a number of threads so many times above what is in flight would flatten the lane
 _MOST_TICKS = 8
 _STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
@@ -49,68 +38,62 @@ def heat_chart(fleet: Fleet) -> list[Chart]:
     """Clients by time: by how much, and where, their ops take longer than those of the typical client."""
     ranked = [(rank, one) for rank, one in enumerate(compared(fleet.clients), 1) if one.windows][:_MOST]
     times = times_of(fleet)
-    cells, top = _cells(ranked)
+    cells, strongest = _cells(ranked)
     if not cells:
         return []
     length = fleet.window_s
-    x = _time_axis(times)
     row_px = 16 if len(ranked) <= 40 else 10
     labels = rows_axis(ranked, 11 if row_px > 12 else 9)
-    left = 4 - int(labels["minExtent"])
-    found, px = _server_lanes(fleet, times, x, left)
+    left = 4 - int(labels["minExtent"])  # from the axis, where headings begin
+    board = Board(_time_axis(times), gap=16)
+    _server_lanes(board, fleet, times, left)
+    top = board.top
+    title = "Clients, those that suffer most first"
     # From the top down: the first is the one that suffers most.
-    drawn = lane(px + _HEAD_PX + _KEY_PX, row_px * len(ranked), "clients", [len(ranked), 0], labels)
+    domain, high_px = [len(ranked), 0], row_px * len(ranked)
+    drawn = board.lane(title, "clients", domain, high_px, labels, room=_HEAD_PX + _KEY_PX, left=left)
     drawn.y["axis"]["title"] = None
-    drawn.marks += [
-        words("Clients, those that suffer most first", {"value": left}, {"value": px + 14}, style="heading"),
-        *legend(_key(top), px + _HEAD_PX),
-        {
-            "description": "Clients by time",
-            "data": {"values": cells},
-            # Names and times are looked up where they are drawn, for there are thousands of cells.
-            "transform": [
-                {"calculate": f"{json.dumps(value)}[datum.{key}]", "as": name}
-                for key, name, value in (
-                    ("row", "client", [visible(one.name) for _, one in ranked]),
-                    ("bin", "from", [begin for begin, _ in times.spans]),
-                    ("bin", "to", [end for _, end in times.spans]),
-                    ("bin", "at", [times.said(begin) for begin, _ in times.spans]),
-                )
-            ]
-            + [
-                {"calculate": "datum.row + 1", "as": "rank"},
-                {"calculate": f"datum.more == 'none' ? 0.5 : {_PALEST} + {1 - _PALEST} * datum.s", "as": "strength"},
-            ],
-            "mark": {"type": "rect", "aria": False},
-            "encoding": {
-                "x": {**x, "field": "from"},
-                "x2": {"field": "to"},
-                "y": drawn.at("row"),
-                "y2": {"field": "rank"},
-                "fill": by_name("more", {name: STRONG[name] for name in _HUES} | {"none": "var(--grid)"}),
-                "fillOpacity": as_it_is("strength"),
-                "tooltip": tips(
-                    ("client", "client"),
-                    ("row", "row from the top, from 0", ","),
-                    ("at", "time"),
-                    ("bin", "stretch of time, from 0", ","),
-                    ("ops", "ops (count)", ","),
-                    ("excess", "more than the typical client, ms", ",.4~r"),
-                    ("srt", "client SRT, mean, ms", ",.4~r"),
-                    ("net", "network, mean, ms", ",.4~r"),
-                    ("server", "server SRT, mean, ms", ",.4~r"),
-                    ("queue", "of it the wait for a thread, ms", ",.4~r"),
-                ),
-            },
-        },
-    ]
-    found.append(drawn)
+    drawn.marks += legend(_key(strongest), top + _HEAD_PX)
+    # Names and times are looked up where they are drawn, for there are thousands of cells.
+    known = (
+        ("row", "client", [visible(one.name) for _, one in ranked]),
+        ("bin", "from", [begin for begin, _ in times.spans]),
+        ("bin", "to", [end for _, end in times.spans]),
+        ("bin", "at", [times.said(begin) for begin, _ in times.spans]),
+    )
+    drawn.draw(
+        "rect",
+        cells,
+        name="Clients by time",
+        calculate={name: f"{json.dumps(value)}[datum.{key}]" for key, name, value in known}
+        | {"rank": "datum.row + 1"}
+        | {"strength": f"datum.more == 'none' ? 0.5 : {_PALEST} + {1 - _PALEST} * datum.s"},
+        x="from",
+        x2="to",
+        y="row",
+        y2="rank",
+        fill=by_name("more", {name: STRONG[name] for name in _HUES} | {"none": "var(--grid)"}),
+        fillOpacity=as_it_is("strength"),
+        aria=False,
+        tip=(
+            ("client", "client"),
+            ("row", "row from the top, from 0", ","),
+            ("at", "time"),
+            ("bin", "stretch of time, from 0", ","),
+            ("ops", "ops (count)", ","),
+            ("excess", "more than the typical client, ms", ",.4~r"),
+            ("srt", "client SRT, mean, ms", ",.4~r"),
+            ("net", "network, mean, ms", ",.4~r"),
+            ("server", "server SRT, mean, ms", ",.4~r"),
+            ("queue", "of it the wait for a thread, ms", ",.4~r"),
+        ),
+    )
     more = len(compared(fleet.clients)) - len(ranked)
     worst = max(ranked, key=lambda one: one[1].excess.total_s if one[1].excess else 0.0)[1]
     alt = (
         f"{count(len(ranked))} clients by time in {count(len(times.spans))} stretches of {length:.4g} s: by how much "
-        f"their ops take longer than those of the typical client; the strongest colour is {ms(top)} ms or more. The "
-        f"worst over all is {visible(worst.name)}."
+        "their ops take longer than those of the typical client; the strongest colour is "
+        f"{ms(strongest)} ms or more. The worst over all is {visible(worst.name)}."
     )
     caption = (
         f"A cell is a client in {length:.4g} s: the stronger, the longer its ops take than what such ops take at the "
@@ -121,8 +104,7 @@ def heat_chart(fleet: Fleet) -> list[Chart]:
     )
     if more > 0:
         caption += f" {count(more)} more clients that suffer less are in the table."
-    height = drawn.bottom
-    return [Chart("heat", "Clients by time", caption, alt, lanes(found, height, alt), height + 60, "heat")]
+    return [board.chart("heat", "Clients by time", caption, alt, "heat")]
 
 
 def _key(top_ms: float) -> list[Entry]:
@@ -227,30 +209,23 @@ def _time_axis(times: Times) -> Spec:
         said = [one.removesuffix(":00") for one in said]
     labels = json.dumps(said)
     title = "time" if begin is None else f"time, server's clock, {begin.date().isoformat()}"
-    return channel(
-        "time",
-        scale={"domain": [0.0, end], "nice": False, "zero": False},
-        axis={
-            "title": title,
-            "values": ticks,
-            # Of the tick next to it: a number that comes back from Vega need not be the same to the last bit.
-            "labelExpr": f"{labels}[round((datum.value - {ticks[0] if ticks else 0.0!r}) / {step!r})]",
-            "grid": False,
-            "labelSeparation": 16,
-            "titleLimit": 500,
-        },
-    )
+    axis = {
+        "title": title,
+        "values": ticks,
+        # Of the tick next to it: a number that comes back from Vega need not be the same to the last bit.
+        "labelExpr": f"{labels}[round((datum.value - {ticks[0] if ticks else 0.0!r}) / {step!r})]",
+        "grid": False,
+        "labelSeparation": 16,
+        "titleLimit": 500,
+    }
+    return {**linear("time", 0.0, end), "axis": axis}
 
 
-def _server_lanes(fleet: Fleet, times: Times, x: Spec, left: int) -> tuple[list[Lane], int]:
-    """What calls wait for a thread and how many ops are in flight, by window; and the pixel where the next lane begins.
-
-    `left`: pixels from the axis, where headings begin.
-    """
+def _server_lanes(board: Board, fleet: Fleet, times: Times, left: int) -> None:
+    """What calls wait for a thread and how many ops are in flight, by window."""
     server = fleet.server
     if server is None or not server.windows:
-        return [], 0
-    found, px = [], 0
+        return
     for name, title, axis in (
         ("queue_ms", "Server: mean wait for a thread, ms", "ms"),
         ("in_flight_mean", "Server: mean of ops in flight", "ops"),
@@ -266,28 +241,13 @@ def _server_lanes(fleet: Fleet, times: Times, x: Spec, left: int) -> tuple[list[
         limit = server.inflight.threads_estimate if name == "in_flight_mean" else None
         shown = limit is not None and limit <= _FAR * most
         top = max([most, *([limit] if shown and limit is not None else [])])
-        drawn = lane(px + _HEAD_PX, _LANE_PX, axis, [0, top * 1.05 or 1.0], {"format": PLAIN, "tickCount": 3})
         text = title if limit is None else f"Server: ops in flight; line: {threads(limit, None)}"
-        drawn.marks += [
-            words(text, {"value": left}, {"value": px + 14}, style="heading"),
-            {
-                "description": title,
-                "data": {"values": values},
-                "mark": {"type": "rect", "fill": COLOUR["server"], "aria": False},
-                "encoding": {
-                    "x": {**x, "field": "from"},
-                    "x2": {"field": "to"},
-                    "y": drawn.at(name),
-                    "y2": {"field": "base"},
-                    "tooltip": tips(("at", "from"), (name, title, ",.4~r"), ("ops", "calls (count)", ",")),
-                },
-            },
-        ]
-        if shown:
-            line = {"y": {**drawn.y, "datum": limit}}
-            drawn.marks.append(rule(line, style="inked", strokeWidth=1.5, strokeDash=[8, 4]))
+        ticks = {"format": PLAIN, "tickCount": 3}
+        drawn = board.lane(text, axis, [0, top * 1.05 or 1.0], _LANE_PX, ticks, room=_HEAD_PX, left=left)
+        tip = ("at", "from"), (name, title, ",.4~r"), ("ops", "calls (count)", ",")
+        look = {"fill": COLOUR["server"], "aria": False}
+        drawn.draw("rect", values, name=title, x="from", x2="to", y=name, y2="base", tip=tip, **look)
+        if shown and limit is not None:
+            drawn.level(limit, style="inked", strokeWidth=1.5, strokeDash=[8, 4])
         elif limit is not None:
-            drawn.marks.append(words("above this axis", {"value": 4}, {"value": px + _HEAD_PX + 10}, fontSize=11))
-        found.append(drawn)
-        px = drawn.bottom + _GAP_PX
-    return found, px
+            drawn.marks.append(note("above this axis", px(4), px(drawn.top + 10)))

@@ -10,23 +10,11 @@ from typing import Any
 from nfslat.answer.words import ms
 from nfslat.fleet.model import Client, Fleet
 from nfslat.fleet.sections.words import common_prefix, compared, mean_ms
+from nfslat.report.charts import marks
+from nfslat.report.charts.board import Board
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.legend import box, height, legend
-from nfslat.report.charts.style import (
-    COLOUR,
-    PLAIN,
-    as_it_is,
-    beside,
-    by_name,
-    channel,
-    lane,
-    lanes,
-    log_axis,
-    rule,
-    tips,
-    verticals,
-    words,
-)
+from nfslat.report.charts.style import COLOUR, log_ticks
 from nfslat.report.text_layout import count, count_of, shorten, visible
 
 _MOST_BARS, _ROW_PX, _BAR_PX = 40, 17, 12
@@ -78,39 +66,32 @@ def bars_chart(fleet: Fleet) -> list[Chart]:
     end = max([one["end"] for one in values] + [0.0]) or 1.0
     low = min([one["end"] for one in values] + [0.0])
     typical = statistics.median(mean_ms(one, "client") for _, one in everybody)
-    top = height(_KEY) + 20
-    drawn = lane(top, _ROW_PX * len(ranked), "", [len(ranked), 0], rows_axis(ranked, 11))
+    title, steps = "mean client SRT, ms", _steps(end)
+    board = Board(marks.linear(title, low, end * 1.02, values=steps))
+    room, domain = height(_KEY) + 20, [len(ranked), 0]
+    drawn = board.lane("", "", domain, _ROW_PX * len(ranked), rows_axis(ranked, 11), room=room)
     drawn.y["axis"]["title"] = None
-    x = channel(
-        "mean client SRT, ms",
-        scale={"domain": [low, end * 1.02], "nice": False, "zero": False},
-        axis={"title": "mean client SRT, ms", "format": PLAIN, "values": (steps := _steps(end)), "grid": False},
+    colours = marks.by_name("key", {name: colour for name, colour, *_ in _PARTS})
+    drawn.draw(
+        "rect",
+        values,
+        name="Parts of the mean client SRT",
+        x="start",
+        x2="end",
+        y="above",
+        y2="below",
+        fill=colours,
+        stroke=colours,
+        fillOpacity=marks.as_it_is("solid"),
+        strokeWidth=1,
+        aria=False,
+        tip=(("client", "client"), ("part", "part"), ("ms", "mean, ms", ",.4~r")),
     )
-    colours = {name: colour for name, colour, *_ in _PARTS}
-    drawn.marks.append(
-        {
-            "description": "Parts of the mean client SRT",
-            "data": {"values": values},
-            "mark": {"type": "rect", "strokeWidth": 1, "aria": False},
-            "encoding": {
-                "x": {**x, "field": "start"},
-                "x2": {"field": "end"},
-                "y": drawn.at("above"),
-                "y2": {"field": "below"},
-                "fill": by_name("key", colours),
-                "stroke": by_name("key", colours),
-                "fillOpacity": as_it_is("solid"),
-                "tooltip": tips(("client", "client"), ("part", "part"), ("ms", "mean, ms", ",.4~r")),
-            },
-        }
-    )
-    line = {"x": {**x, "datum": typical}, "y": {"value": top - 6}, "y2": {"value": drawn.bottom}}
-    drawn.marks.append(rule(line, style="inked", strokeWidth=1.5, strokeDash=[8, 4]))
-    share = (typical - low) / ((end * 1.02 - low) or 1.0)
-    at = {"value": top - 8}
-    drawn.marks.append(
-        words(f"median client {ms(typical)} ms", {**x, "datum": typical}, at, fontSize=11, **beside(share))
-    )
+    at = marks.datum(board.x, typical)
+    look = {"style": "inked", "strokeWidth": 1.5, "strokeDash": [8, 4]}
+    drawn.marks.append(marks.rule(x=at, y=marks.px(drawn.top - 6), y2=marks.px(drawn.bottom), **look))
+    side = marks.beside((typical - low) / ((end * 1.02 - low) or 1.0))
+    drawn.marks.append(marks.note(f"median client {ms(typical)} ms", at, marks.px(drawn.top - 8), **side))
     drawn.marks += legend(_KEY, 0)
     worst = ranked[0][1]
     alt = (
@@ -124,8 +105,8 @@ def bars_chart(fleet: Fleet) -> list[Chart]:
     )
     if len(everybody) > len(ranked):
         caption += f" {count(len(everybody) - len(ranked))} more clients that suffer less are in the table."
-    spec = lanes([drawn], drawn.bottom, alt, verticals(steps, x))
-    return [Chart("bars", "Where the clients' time goes", caption, alt, spec, drawn.bottom + 50, "clients")]
+    grid = marks.verticals(steps, board.x)
+    return [board.chart("bars", "Where the clients' time goes", caption, alt, "clients", grid)]
 
 
 def _steps(end: float) -> list[float]:
@@ -168,11 +149,10 @@ def scatter_chart(fleet: Fleet) -> list[Chart]:
         wider = max(1.0, math.sqrt(10 * low / high))
         ranges[part] = (low / wider, high * wider)
     low_x, high_x = ranges["network"]
-    across = log_axis("mean on the network, log scale", low_x, high_x, grid=False)
-    x = channel("network, ms", scale={"type": "log", "domain": [low_x, high_x], "nice": False}, axis=across)
+    board = Board(marks.logarithmic("network, ms", low_x, high_x, "mean on the network, log scale"))
     low_y, high_y = ranges["server"]
-    axis = log_axis("mean server SRT, log scale", low_y, high_y, grid=True)
-    drawn = lane(22, _SCATTER_PX, axis.pop("title"), [low_y, high_y], axis, type="log")
+    axis, title = log_ticks(low_y, high_y, grid=True), "mean server SRT, log scale"
+    drawn = board.lane("", title, [low_y, high_y], _SCATTER_PX, axis, type="log")
     values = [
         {
             "client": visible(one.name),
@@ -186,31 +166,34 @@ def scatter_chart(fleet: Fleet) -> list[Chart]:
         for rank, one in ranked
     ]
     kinds = ["as most", "stands out"]
-    at = {"x": {**x, "field": "network"}, "y": drawn.at("server")}
-    drawn.marks.append(
-        {
-            "description": "Clients, network against server",
-            "data": {"values": values},
-            "mark": {"type": "point", "filled": True, "opacity": 0.75, "aria": False},
-            "encoding": {
-                **at,
-                "fill": by_name("kind", dict(zip(kinds, ("var(--dim)", "var(--link)"), strict=True))),
-                "shape": by_name("kind", dict(zip(kinds, ("circle", "diamond"), strict=True))),
-                "size": {"condition": {"test": f"datum.kind == '{kinds[1]}'", "value": 90}, "value": 36},
-                "tooltip": tips(
-                    ("client", "client"), ("rank", "rank", ","), ("network", "network, mean, ms", ",.4~r"),
-                    ("server", "server SRT, mean, ms", ",.4~r"), ("ops", "ops (count)", ","),
-                    ("excess", "excess, s", ",.4~r"), ("kind", "kind"),
-                ),
-            },
-        }
-    )  # fmt: skip
+    drawn.draw(
+        "point",
+        values,
+        name="Clients, network against server",
+        x="network",
+        y="server",
+        fill=marks.by_name("kind", dict(zip(kinds, ("var(--dim)", "var(--link)"), strict=True))),
+        shape=marks.by_name("kind", dict(zip(kinds, ("circle", "diamond"), strict=True))),
+        size={"condition": {"test": f"datum.kind == '{kinds[1]}'", "value": 90}, "value": 36},
+        filled=True,
+        opacity=0.75,
+        aria=False,
+        tip=(
+            ("client", "client"),
+            ("rank", "rank", ","),
+            ("network", "network, mean, ms", ",.4~r"),
+            ("server", "server SRT, mean, ms", ",.4~r"),
+            ("ops", "ops (count)", ","),
+            ("excess", "excess, s", ",.4~r"),
+            ("kind", "kind"),
+        ),
+    )
     for label in _labels(ranked, ranges):
-        place = {"x": {**x, "datum": label["x"]}, "y": {**drawn.y, "datum": label["y"]}}
         right = math.log(label["x"] / low_x) > 0.5 * math.log(high_x / low_x)
-        side = {"align": "right", "dx": 6} if right else {"align": "left", "dx": -6}
-        drawn.marks.append(words(label["text"], place["x"], place["y"], fontSize=11, dy=-12, **side))
-    drawn.marks.append(words("diamonds stand out, circles are as most", {"value": 0}, {"value": 10}, fontSize=11))
+        side: Spec = {"align": "right", "dx": 6} if right else {"align": "left", "dx": -6}
+        place = marks.datum(board.x, label["x"]), marks.datum(drawn.y, label["y"])
+        drawn.marks.append(marks.note(label["text"], *place, dy=-12, **side))
+    drawn.marks.append(marks.note("diamonds stand out, circles are as most", marks.px(0), marks.px(10)))
     out = [one for _, one in ranked if one.outlier]
     alt = (
         f"{count(len(ranked))} clients by their mean time on the network and in the server; "
@@ -222,8 +205,8 @@ def scatter_chart(fleet: Fleet) -> list[Chart]:
         "that what is slow is slow for all; dots apart are single clients, or groups. One label stands for dots that "
         "are close together. What is above the wire, such as a wait for a slot, is in neither figure."
     )
-    spec = lanes([drawn], drawn.bottom, alt, verticals(across["values"], x))
-    return [Chart("scatter", "Network against server", caption, alt, spec, drawn.bottom + 50, "clients")]
+    grid = marks.verticals(board.x["axis"]["values"], board.x)
+    return [board.chart("scatter", "Network against server", caption, alt, "clients", grid)]
 
 
 def _labels(ranked: list[tuple[int, Client]], ranges: dict[str, tuple[float, float]]) -> list[dict[str, Any]]:

@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
-from importlib import resources
 from urllib.parse import quote
 
 from nfslat.answer.words import adding_up
 from nfslat.findings.catalogue import CODES, row
 from nfslat.fleet.charts import charts
 from nfslat.fleet.model import Client, Fleet, OpRow, Pattern
-from nfslat.fleet.sections.words import (
-    SCOPES,
-    STATES,
-    blamed,
-    cause_of,
-    clock_error,
-    compared,
-    definitions,
-    facts_line,
-    how_much,
-    how_sure,
-    inferred_line,
-    layer_of,
-    lost,
-    no_pattern,
-    phase_line,
-    problem_line,
-    run_lines,
-    sentence,
-    server_line,
-    slots_of,
-    span,
-    who,
-)
+from nfslat.fleet.sections import words
 from nfslat.report.html.page import filled
 from nfslat.report.html.tiles import Tile
+from nfslat.report.text_layout import first_sentence
 
 _PACKAGE = "nfslat.fleet"
 _DETAILED = 300  # clients; of more a row has no packet of details, or the page would be too large for a mail
@@ -64,45 +40,37 @@ def render(fleet: Fleet, *, folder: str | None = None) -> str:
     """
     pictures = charts(fleet)
     rows = _rows(fleet, folder)
-    first, *rest = re.split(r"(?<=\.) (?=[A-Z0-9])", fleet.verdict.text, maxsplit=1)
     day = fleet.captures.begin
     return filled(
-        "fleet.html",
+        "fleet",
         pictures,
         package=_PACKAGE,
-        css=_part("fleet.css"),
-        more_script=_part("fleet.js"),
         fleet=fleet,
         title=_title(fleet),
         contents=_contents(fleet, {one.section for one in pictures}),
-        verdict=(first, "".join(rest)),
+        verdict=first_sentence(fleet.verdict.text),
         layer=fleet.verdict.layer if fleet.verdict.layer in _LAYERS else "unknown",
         layers=_LAYERS,
         do=_do(fleet),
-        facts=facts_line(fleet),
-        inferred_line=inferred_line(fleet),
+        facts=words.facts_line(fleet),
+        inferred_line=words.inferred_line(fleet),
         tiles=_tiles(fleet.total),
         patterns=_by_scope(fleet),
-        scopes=SCOPES,
-        span=lambda one: span(one.begin, one.end, day),
-        say={one.__name__: one for one in (who, sentence, how_much, how_sure, lost, slots_of, clock_error, blamed)},
-        no_card=no_pattern(fleet),
+        span=lambda one: words.span(one.begin, one.end, day),
+        say=words,
+        no_card=words.no_pattern(fleet),
         rows=rows,
         some_detailed=any(row.detailed for row in rows),
         out=sum(row.client.outlier for row in rows if row.rank is not None),
-        compared=len(compared(fleet.clients)),
-        server_line="" if fleet.server is None else server_line(fleet.server),
-        phases=[] if fleet.server is None else [phase_line(one, day) for one in fleet.server.phases],
+        compared=len(words.compared(fleet.clients)),
+        server_line="" if fleet.server is None else words.server_line(fleet.server),
+        phases=[] if fleet.server is None else [words.phase_line(one, day) for one in fleet.server.phases],
         windows=[] if fleet.server is None else fleet.server.windows,
         op_rows=[*fleet.by_op, *([fleet.total] if fleet.total is not None and len(fleet.by_op) != 1 else [])],
-        problems=[(one.fatal, problem_line(one)) for one in sorted(fleet.problems, key=lambda one: not one.fatal)],
-        run=run_lines(fleet.run),
-        definitions=definitions(fleet),
+        problems=sorted(fleet.problems, key=lambda one: not one.fatal),
+        run=words.run_lines(fleet.run),
+        definitions=words.definitions(fleet),
     )  # fmt: skip
-
-
-def _part(name: str) -> str:
-    return resources.files(_PACKAGE).joinpath(name).read_text(encoding="utf-8")
 
 
 def _title(fleet: Fleet) -> str:
@@ -152,13 +120,13 @@ def _do(fleet: Fleet) -> tuple[str, str]:
 
 def _by_scope(fleet: Fleet) -> list[Pattern]:
     """What is common to all first, then groups, then single ones."""
-    order = [*SCOPES, *(one.scope for one in fleet.patterns)]
+    order = [*words.SCOPES, *(one.scope for one in fleet.patterns)]
     return sorted(fleet.patterns, key=lambda one: order.index(one.scope))
 
 
 def _rows(fleet: Fleet, folder: str | None) -> list[Row]:
     """All clients: those that were compared in their order, then the others."""
-    ranked = [(rank, one) for rank, one in enumerate(compared(fleet.clients), 1)]
+    ranked = [(rank, one) for rank, one in enumerate(words.compared(fleet.clients), 1)]
     known = {id(one) for _, one in ranked}
     everybody: list[tuple[int | None, Client]] = [
         *ranked,
@@ -168,8 +136,8 @@ def _rows(fleet: Fleet, folder: str | None) -> list[Row]:
         Row(
             rank,
             one,
-            layer_of(one) if layer_of(one) in _LAYERS else "unknown",
-            cause_of(one) if rank is not None else STATES.get(one.state, one.state),
+            words.layer_of(one) if words.layer_of(one) in _LAYERS else "unknown",
+            words.cause_of(one) if rank is not None else words.STATES.get(one.state, one.state),
             _link(one.report, fleet.run.out, folder),
             len(everybody) <= _DETAILED or one.outlier,
         )

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec import structs
 
+from nfslat.analyse import with_threads
 from nfslat.answer import model
 from nfslat.answer.words import missing_ops
 from nfslat.errors import InputError
@@ -67,7 +68,6 @@ from nfslat.tally.slowest import Slowest
 SIDES = ("server", "client")
 _OF_A_PAIR = ("captures-overlap", "no-overlap")  # notes on the time that two captures have in common
 _MOST_STRETCHES, _MOST_OF_PAIR = 512, 64
-_OPS_OF_PHASE = 1000  # of a window: a part with fewer is not judged by itself
 
 
 class Whole:
@@ -104,13 +104,15 @@ class Whole:
             self.fates.add({"client": Lone.of(pair.client.ops, ran_ns, pair.filters)})
             return
         self.fates.add_compared(c)
+        known = self.beside.known_of(c)
+        c = with_threads(c, known.threads)
         # In `pair.found`: a call that hangs was sent in an earlier window.
         self.filters = pair.filters
         sums = Sums.of_block(c, self.filters, self._sums, pair.found)
         self._sums = sums if self._sums is None else self._sums + sums
         if not len(c.matched):
             return
-        by_op, took_ns, known = sums_by_operation(c), float(c.client_srt_ns.sum()), self.beside.known_of(c)
+        by_op, took_ns = sums_by_operation(c), float(c.client_srt_ns.sum())
         parts = part_times(c).as_sketches()  # of all ops together: of so many no percentile would be exact
         self._judge(c, known, matched_ops(c, brief=True, sums=by_op), sums, (pair.begin_ns, pair.end_ns))
         self._by_op += by_op
@@ -154,10 +156,9 @@ class Whole:
             kept = self._of_pairs.setdefault((part.row.client, part.row.server), [])
             kept.append(structs.replace(part, begin_ns=when_ns[0], end_ns=when_ns[1]))
             kept[:] = in_pairs(kept) if len(kept) > _MOST_OF_PAIR else kept
-        phases = phases_of(c, hosts)
-        if not phases or any(phase.row.ops < _OPS_OF_PHASE for phase in phases):
-            phases = [judged.part(phase_row(c, c, Span(None, None, 0), judged.verdict, inflight), "")]
-        for phase in phases:
+        for phase in phases_of(c, hosts) or [
+            judged.part(phase_row(c, c, Span(None, None, 0), judged.verdict, inflight), "")
+        ]:
             begin_ns, end_ns = phase.begin_ns or when_ns[0], phase.end_ns or when_ns[1]
             self.stretches.append(structs.replace(phase, begin_ns=begin_ns, end_ns=end_ns))
         if len(self.stretches) > _MOST_STRETCHES:
@@ -273,7 +274,7 @@ class Whole:
         tail = Layers(slow.server_ms.mean, slow.network_ms.mean)
         said = verdict(mean, tail, ground, [*causes, *hanging], objectives)
         threads = inflight.server.threads_estimate
-        whole = OfAll(causes, said, mean, threads, is_reckoned=unseen is not None)
+        whole = OfAll(causes, said, mean, threads, shown=1.0 if unseen is None else 1.0 - unseen.share_of_time[1])
         rows, pairs = self._rows_of_pairs()
         of_pairs = lead_by_parts(pairs, whole, of_hosts=True)
         if of_pairs is not None:

@@ -84,6 +84,14 @@ def in_flight(server: OneSide, client: OneSide, wide: ServerWide | None = None) 
         )
 
 
+def with_so_many(load: ServerLoad, server: OneSide, there: int) -> ServerLoad:
+    """`load`, of all of one `server`, with so many threads, as somebody says; the same where the packets deny that."""
+    hidden = hidden_share(server.states, server.missing), hidden_share(server.states)
+    one = server.ops, server.loose, server.reverse
+    tried = server_load(*one, hidden, server.details, server.in_socket_ns, server.span_ns, load.jobs.addresses, there)
+    return tried if tried.threads.estimate == there else load
+
+
 def one_of_several(server: OneSide, why: str) -> ServerWide:
     """What the ops of one client say of a server that works for others, too, of whom nothing is known: `why`.
 

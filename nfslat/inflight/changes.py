@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,35 +21,45 @@ MOST = 6  # phases
 _PIECES, _OPS = 60, 20  # at most; in each at least
 _FEWEST = 4  # pieces in a phase
 _SPELL = 8  # in one that ends as it began: so many are looked at that jitter would make a shorter one
-_FACTOR = 1.0  # of two, at least: log2
-LEAST_NS = 1_000_000.0  # and by so much: less is no phase worth a line
+LEAST_NS = 1_000_000.0  # less is no phase worth a line
 _ROUNDING_SHARE = 1 - 1e-9  # of a number that logarithms may have rounded
 _OF_ITS_SIDE = 0.9  # of the pieces
 _SPREADS = 3.0  # medians of absolute deviations
 _FEW = 1024  # values, which are sorted sooner than parted
 
 
-def changes(columns: Sequence[I64], least_ns: float = LEAST_NS) -> list[int]:
-    """Rows, ascending, at which one of `columns` (ns, one row an op) jumps to another level, by `least_ns` or more;
-    never the first row."""
+class Jump(NamedTuple):
+    """How far two levels have to be apart, at least."""
+
+    ns: float = LEAST_NS
+    factor: float = 2.0
+
+
+_JUMP = Jump()
+
+
+def changes(columns: Sequence[I64], jump: Jump = _JUMP, level: Callable[[I64], float] | None = None) -> list[int]:
+    """Rows, ascending, at which one of `columns` (ns, one row an op) jumps to another level; never the first row. The
+    `level` of a piece is its median, else that."""
+    level = level or median
     for edges_of in (_by_ops, _by_time):
         edges = edges_of(columns)
         pieces = len(edges) - 1
         if pieces < 2 * _FEWEST:
             break
         medians = np.array(
-            [[median(one[a:b]) for a, b in itertools.pairwise(edges.tolist())] for one in columns], dtype=np.float64
+            [[level(one[a:b]) for a, b in itertools.pairwise(edges.tolist())] for one in columns], dtype=np.float64
         )
-        if not any(_may_hold_a_step(row, least_ns) for row in medians):
+        if not any(_may_hold_a_step(row, jump) for row in medians):
             break
-        if cuts := steps(medians, least_ns):
+        if cuts := steps(medians, jump):
             return [nearest_row(columns, edges, cut) for cut in cuts]
     return []
 
 
-def steps(levels: F64, least_ns: float = LEAST_NS) -> list[int]:
+def steps(levels: F64, jump: Jump = _JUMP) -> list[int]:
     """Pieces, ascending, at which one of the rows of `levels` (ns, one column a piece) jumps to another level."""
-    return sorted(_split(levels, least_ns, 0, levels.shape[1]))[: MOST - 1]
+    return sorted(_split(levels, jump, 0, levels.shape[1]))[: MOST - 1]
 
 
 def _by_ops(columns: Sequence[I64]) -> I64:
@@ -71,10 +82,10 @@ def _by_time(columns: Sequence[I64]) -> I64:
     return np.array([*edges, rows])
 
 
-def _split(medians: F64, least_ns: float, begin: int, end: int) -> list[int]:
+def _split(medians: F64, jump: Jump, begin: int, end: int) -> list[int]:
     """The cuts between `begin` and `end`, in no order."""
     pieces = end - begin
-    columns = [row for row in medians[:, begin:end] if _may_hold_a_step(row, least_ns)]
+    columns = [row for row in medians[:, begin:end] if _may_hold_a_step(row, jump)]
     if not columns:
         return []
     singles = [(cut, pieces) for cut in range(_FEWEST, pieces - _FEWEST + 1)]
@@ -86,22 +97,22 @@ def _split(medians: F64, least_ns: float, begin: int, end: int) -> list[int]:
     ]
     for stretches in (singles, spells):
         best, gain = (0, 0), 0.0
-        apart = [(row, _far_apart(row.tolist(), stretches, least_ns)) for row in columns]
+        apart = [(row, _far_apart(row.tolist(), stretches, jump)) for row in columns]
         for first, last in stretches:
             for row, are_apart in apart:
                 if (first, last) not in are_apart:
                     continue
                 inside, outside = row[first:last], np.concatenate((row[:first], row[last:]))
-                if _is_step(outside, inside, least_ns) and (less := _gain(outside, inside)) > gain:
+                if _is_step(outside, inside, jump) and (less := _gain(outside, inside)) > gain:
                     best, gain = (begin + first, begin + last), less
         if gain:
             edges = [begin, *best, end] if best[1] < end else [begin, best[0], end]
-            inner = [cut for low, high in itertools.pairwise(edges) for cut in _split(medians, least_ns, low, high)]
+            inner = [cut for low, high in itertools.pairwise(edges) for cut in _split(medians, jump, low, high)]
             return [*edges[1:-1], *inner]
     return []
 
 
-def _far_apart(levels: list[float], stretches: Sequence[tuple[int, int]], least_ns: float) -> set[tuple[int, int]]:
+def _far_apart(levels: list[float], stretches: Sequence[tuple[int, int]], jump: Jump) -> set[tuple[int, int]]:
     """The stretches whose median is far enough from that of all else; few are, and only of those more is
     asked. Each is looked at as the one before with a piece more, where it is that."""
     far = set()
@@ -117,15 +128,15 @@ def _far_apart(levels: list[float], stretches: Sequence[tuple[int, int]], least_
         begun, ended = first, last
         low, high = sorted((some[(len(some) - 1) // 2] + some[len(some) // 2]) / 2 for some in (inside, outside))
         # As `_is_step`, but for what logarithms round.
-        if high - low >= least_ns and high >= _ROUNDING_SHARE * 2**_FACTOR * max(low, 1.0):
+        if high - low >= jump.ns and high >= _ROUNDING_SHARE * jump.factor * max(low, 1.0):
             far.add((first, last))
     return far
 
 
-def _may_hold_a_step(medians: F64, least_ns: float) -> bool:
+def _may_hold_a_step(medians: F64, jump: Jump) -> bool:
     """Are the two that are farthest apart far enough? Of most loads they are not, and no cut need be tried."""
     low_ns, high_ns = float(medians.min()), float(medians.max())
-    return high_ns - low_ns >= least_ns and high_ns >= 2**_FACTOR * max(low_ns, 1.0)
+    return high_ns - low_ns >= jump.ns and high_ns >= jump.factor * max(low_ns, 1.0)
 
 
 def _gain(one_ns: F64, other_ns: F64) -> float:
@@ -137,11 +148,11 @@ def _gain(one_ns: F64, other_ns: F64) -> float:
     return whole - one - other
 
 
-def _is_step(before_ns: F64, after_ns: F64, least_ns: float) -> bool:
+def _is_step(before_ns: F64, after_ns: F64, jump: Jump) -> bool:
     """Are both clearly apart?"""
     low_ns, high_ns = median(before_ns), median(after_ns)
     low, high = np.log2(max(low_ns, 1.0)), np.log2(max(high_ns, 1.0))
-    if abs(high_ns - low_ns) < least_ns or abs(high - low) < _FACTOR:
+    if abs(high_ns - low_ns) < jump.ns or abs(high - low) < np.log2(jump.factor):
         return False
     before, after = np.log2(np.maximum(before_ns, 1.0)), np.log2(np.maximum(after_ns, 1.0))
     way = np.sign(high - low)

@@ -18,10 +18,9 @@ from msgspec import structs
 
 from nfslat.inflight.ranks import rank_correlation
 from nfslat.inflight.weights import INTERCEPT, WEIGHTS
-from nfslat.kernels.dispatch import Work
-from nfslat.model.protocol import NULL
+from nfslat.kernels.dispatch import Work, in_flight
 from nfslat.model.record import Record
-from nfslat.model.tables import I64, Bool
+from nfslat.model.tables import I32, I64, Bool
 
 LIKELY, CERTAIN = 0.75, 0.97  # probability from which a limit is told, and told as certain
 _MOST_CALLS = 60_000  # in a row, those that wait longest: more say the same of a mark, and take longer
@@ -31,8 +30,7 @@ _PREEMPTED_NS = 3_000_000  # work that a short call overtakes on a processor (ba
 _TOGETHER = 0.2  # of the usual time from an answer to the next: answers that are nearer are one group
 _STANDSTILL = 8  # times the mean work, in which nothing is answered
 _FARTHEST = 256  # calls back in the order of arrival that may still be open
-# Calls that are sent again are answered again, right behind the first answer: they make groups.
-_LOCKSTEP_PLAIN, _LOCKSTEP_OF_ONE_SIZE = 0.9, 0.7  # of the calls: sent once; answered in groups of one size
+_OF_ONE_SIZE = 0.7  # of the calls, answered in groups of one size: threads in lockstep
 
 
 class Replay(Record, eq=False, dict=True):
@@ -40,38 +38,21 @@ class Replay(Record, eq=False, dict=True):
 
     work: Work
     threads: int
-    start_ns: I64  # NULL: answered without a thread
-    depth: I64  # in flight on arrival, itself included; beyond all where that is not known
+    taken_ns: I64  # when each call was taken; its reply where it had no thread
+    forced: Bool  # answered without a thread
+    depth: I32  # in flight on arrival, itself included; beyond all where that is not known
     main: Bool  # of the operation that takes most of the time
-    light: Bool  # of operations that need neither data nor a name
-    plain: Bool  # sent once, as far as can be told
+    light: Bool  # of other operations, that need neither data nor a name
     seen: int  # at work at once, at least ...
     times_seen: int  # ... and how often
     gain_nats: float  # a call: by how much its work is more regular than if nothing waited
     below_nats: float  # and by how much more with fewer threads than were seen at work; at least 0
     halves: float  # by how many doublings the numbers differ that fit each half of the time best
 
-    def part(self, rows: slice) -> Replay:
-        """Calls that follow each other."""
-        return structs.replace(
-            self, work=self.work.part(rows), start_ns=self.start_ns[rows], depth=self.depth[rows],
-            main=self.main[rows], light=self.light[rows], plain=self.plain[rows],
-        )  # fmt: skip
-
-    @cached_property
-    def forced(self) -> Bool:
-        """Answered without a thread."""
-        return np.asarray(self.start_ns == NULL)
-
     @cached_property
     def worked(self) -> Bool:
         """Calls of the main operation that had a thread."""
         return self.main & ~self.forced
-
-    @cached_property
-    def taken_ns(self) -> I64:
-        """When each call was taken; its reply where it had no thread."""
-        return np.where(self.forced, self.work.reply_ns, self.start_ns)
 
     @property
     def wait_ns(self) -> I64:
@@ -83,30 +64,17 @@ class Replay(Record, eq=False, dict=True):
         """Of each call in a thread."""
         return self.work.reply_ns - self.taken_ns
 
-    @property
-    def server_ns(self) -> I64:
-        """Both."""
-        return self.work.reply_ns - self.work.arrival_ns
-
     @cached_property
     def usual_ns(self) -> float:
         """Work of the main operation, median."""
         return float(np.median(self.service_ns[self.worked])) if self.worked.any() else 0.0
 
 
-class Fit(NamedTuple):
+def fit(replay: Replay) -> tuple[float, str]:
     """How likely a pool is what calls wait for, and what speaks most against it."""
-
-    probability: float
-    instead: str
-
-
-def fit(replay: Replay) -> Fit:
-    """The sum of what the marks say."""
     figures = marks(replay)
     seen = [mark for mark in MARKS if mark.instead and figures[mark.name] is not None]
-    against = min(seen, key=lambda mark: log_odds(mark.name, figures[mark.name]))
-    return Fit(probability(figures), against.instead)
+    return probability(figures), min(seen, key=lambda mark: log_odds(mark.name, figures[mark.name])).instead
 
 
 def probability(figures: dict[str, float | None]) -> float:
@@ -116,10 +84,12 @@ def probability(figures: dict[str, float | None]) -> float:
 
 def marks(replay: Replay) -> dict[str, float | None]:
     """The figure of each mark; None: there is too little to see it."""
-    if len(replay.start_ns) > _MOST_CALLS:
+    if len(replay.taken_ns) > _MOST_CALLS:
         waits = np.append(0.0, np.cumsum(replay.wait_ns, dtype=np.float64))
         begin = int(np.argmax(waits[_MOST_CALLS:] - waits[:-_MOST_CALLS]))
-        replay = replay.part(slice(begin, begin + _MOST_CALLS))
+        rows = slice(begin, begin + _MOST_CALLS)
+        columns = {name: getattr(replay, name)[rows] for name in ("taken_ns", "forced", "depth", "main", "light")}
+        replay = structs.replace(replay, work=replay.work.part(rows), **columns)
     return {mark.name: mark.of(replay) for mark in MARKS}
 
 
@@ -135,12 +105,10 @@ def in_lockstep(replay: Replay) -> int:
     Threads that wait for one clock (a disk with a timer) are answered at one time, and then all take the next calls:
     with fewer threads that looks like work of no time and of all the time in turn, which is regular, too.
     """
-    if replay.plain.mean() < _LOCKSTEP_PLAIN:
-        return 0
     first, size, in_flight = _groups(replay)
     calls = np.bincount(size, size)
     usual = int(np.argmax(calls)) if len(calls) else 0
-    if usual < 2 or calls[usual] < _LOCKSTEP_OF_ONE_SIZE * len(replay.start_ns) or len(first) < _FEWEST_CALLS:
+    if usual < 2 or calls[usual] < _OF_ONE_SIZE * len(replay.taken_ns) or len(first) < _FEWEST_CALLS:
         return 0
     # A journal takes all that has gathered, which is half of what is in flight.
     return usual if np.median(in_flight[size == usual]) > 2 * usual else 0
@@ -156,24 +124,17 @@ def _groups(replay: Replay) -> tuple[I64, I64, I64]:
     return first, np.diff(np.append(first, len(reply))), in_flight
 
 
-def _in_flight_at(replay: Replay, when_ns: I64) -> I64:
-    """Calls that have come and are not answered."""
-    work = replay.work
-    answered = np.searchsorted(work.reply_ns[work.by_reply], when_ns, side="right")
-    return np.asarray(np.searchsorted(work.arrival_ns, when_ns, side="right") - answered)
-
-
 def _answered_in_turn(replay: Replay) -> float | None:
     """While more calls than threads are in flight: how much oftener than by chance at most T - 1 of the calls that came
     before an answered one are open. 1: always, as in a pool; 0: as if any call could be the next. Turns of more
     connections than threads hide it, and that speaks against nothing: 1."""
     if len(np.unique(replay.work.stream)) > replay.threads:
         return 1.0
-    reply, threads = replay.work.reply_ns, replay.threads
+    work, reply, threads = replay.work, replay.work.reply_ns, replay.threads
     open_before = np.zeros(len(reply), dtype=np.int64)
-    for back in range(1, min(len(reply), 2 * int(_in_flight_at(replay, replay.work.arrival_ns).max()), _FARTHEST)):
+    for back in range(1, min(len(reply), 2 * int(in_flight(work).max()), _FARTHEST)):
         open_before[back:] += reply[:-back] > reply[back:]
-    there = _in_flight_at(replay, reply - 1)
+    there = np.searchsorted(work.arrival_ns, reply) - np.searchsorted(reply[work.by_reply], reply)
     waits = there > threads
     if np.count_nonzero(waits) < _FEWEST_CALLS:
         return None
@@ -186,15 +147,7 @@ def _bound_reached(replay: Replay) -> float | None:
     seen."""
     if replay.threads == 1:
         return None
-    if replay.seen < replay.threads:
-        return replay.seen / replay.threads - 1
-    return float(np.log10(max(replay.times_seen, 1)))
-
-
-def _without_a_thread(replay: Replay) -> float:
-    """The share of the calls that are answered without one. Where each connection's calls are answered one by one, all
-    that is wrong of one thread is whose turn it was."""
-    return 0.0 if replay.threads == replay.seen == 1 else float(replay.forced.mean())
+    return min(replay.seen / replay.threads - 1, 0.0) or float(np.log10(max(replay.times_seen, 1)))
 
 
 def _answered_together(replay: Replay) -> float:
@@ -219,7 +172,7 @@ def _grows_below(replay: Replay) -> float | None:
     few = max(int(np.median(depth)), 1) if len(depth) else 1
     if min(np.count_nonzero(depth <= few), np.count_nonzero(depth > few)) < _FEWEST_CALLS:
         return None
-    grows, error = rank_correlation(depth, replay.server_ns[below])
+    grows, error = rank_correlation(depth, replay.work.server_ns[below])
     return float(np.clip(grows - 2 * error, 0.0, 1.0))
 
 
@@ -244,9 +197,8 @@ def _unlike_the_unqueued(replay: Replay) -> float | None:
     if min(len(alone), len(waited)) < _FEWEST_CALLS:
         return None
     at = np.concatenate((alone, waited))
-    apart = np.abs(
-        np.searchsorted(alone, at, side="right") / len(alone) - np.searchsorted(waited, at, side="right") / len(waited)
-    ).max()
+    shares = [np.searchsorted(times_ns, at, side="right") / len(times_ns) for times_ns in (alone, waited)]
+    apart = np.abs(shares[0] - shares[1]).max()
     chance = 1.63 * np.sqrt(1 / len(alone) + 1 / len(waited))  # once in a hundred
     medians = abs(np.median(waited) - np.median(alone)) / max(float(np.median(alone)), 1.0)
     return float(max(min(apart - chance, medians), 0.0))
@@ -256,7 +208,7 @@ def _light_forced(replay: Replay) -> float | None:
     """Share of the calls without data that should have waited, and are answered without a thread, less that of the
     others."""
     should = replay.depth > replay.threads
-    light, others = replay.forced[replay.light & ~replay.main & should], replay.forced[replay.main & should]
+    light, others = replay.forced[replay.light & should], replay.forced[replay.main & should]
     if len(light) < _FEWEST_LIGHT or not len(others):
         return None
     return float(light.mean() - others.mean())
@@ -264,7 +216,7 @@ def _light_forced(replay: Replay) -> float | None:
 
 def _light_as_slow(replay: Replay) -> float | None:
     """Work of the calls without data beside that of the others, medians."""
-    light = replay.light & ~replay.main & ~replay.forced
+    light = replay.light & ~replay.forced
     if np.count_nonzero(light) < _FEWEST_CALLS or replay.usual_ns < _SLOW_WORK_NS:
         return None
     return float(np.median(replay.service_ns[light])) / replay.usual_ns
@@ -272,29 +224,11 @@ def _light_as_slow(replay: Replay) -> float | None:
 
 def _light_wait(replay: Replay) -> float | None:
     """Share of the calls of little work that wait at least half as long as the others, of those that should."""
-    if replay.usual_ns < _PREEMPTED_NS:
-        return None
     waits = replay.wait_ns[replay.main & (replay.wait_ns > 0)]
-    light = replay.light & ~replay.main & (replay.depth > replay.threads)
-    light &= replay.service_ns <= replay.usual_ns / 10
-    if np.count_nonzero(light) < _FEWEST_LIGHT or not len(waits):
+    light = replay.light & (replay.depth > replay.threads) & (replay.service_ns <= replay.usual_ns / 10)
+    if replay.usual_ns < _PREEMPTED_NS or np.count_nonzero(light) < _FEWEST_LIGHT or not len(waits):
         return None
     return float((2 * replay.wait_ns[light] >= np.median(waits)).mean())
-
-
-_BEHIND = "calls that need no data do not wait: what the others wait for lies beyond the threads"
-_SHARED = (
-    "calls take longer the more of them are in flight, long before all threads would be busy: they share something "
-    "beyond the threads (processors, a disk, a lock)"
-)
-_IN_GROUPS = (
-    "more calls are repeatedly answered at one moment than threads could answer: a journal that commits in groups, a "
-    "timer, or a stalled host"
-)
-_UNSEEN_WAIT = (
-    "calls that need no data would take nearly as long as the others: all wait for something unseen, such as threads "
-    "taken by calls that are not captured"
-)
 
 
 class Mark(NamedTuple):
@@ -308,25 +242,27 @@ class Mark(NamedTuple):
 
 MARKS = (
     Mark("light calls wait", 1, _light_wait),
-    Mark("light calls forced", -1, _light_forced, _BEHIND),
-    Mark("light calls as slow", -1, _light_as_slow, _UNSEEN_WAIT),
-    Mark("times grow below T", -1, _grows_below, _SHARED),
-    Mark("answers in groups", -1, _answered_together, _IN_GROUPS),
-    Mark(
-        "standstills", -1, _stands_still,
-        "they wait while nothing at all is answered: the whole server, or what is behind it, is stalled",
-    ),
-    Mark(
-        "unlike the unqueued", -1, _unlike_the_unqueued,
-        "calls that found an idle thread take a different time from what the others would spend in one",
-    ),
-    Mark(
-        "fewer fit better", -1, lambda replay: replay.below_nats,
-        "fewer threads than were seen busy would fit better: calls do not wait for threads",
-    ),
+    Mark("light calls forced", -1, _light_forced,
+         "calls that need no data do not wait: what the others wait for lies beyond the threads"),
+    Mark("light calls as slow", -1, _light_as_slow,
+         "calls that need no data would take nearly as long as the others: all wait for something unseen, such as "
+         "threads taken by calls that are not captured"),
+    Mark("times grow below T", -1, _grows_below,
+         "calls take longer the more of them are in flight, long before all threads would be busy: they share "
+         "something beyond the threads (processors, a disk, a lock)"),
+    Mark("answers in groups", -1, _answered_together,
+         "more calls are repeatedly answered at one moment than threads could answer: a journal that commits in "
+         "groups, a timer, or a stalled host"),
+    Mark("standstills", -1, _stands_still,
+         "they wait while nothing at all is answered: the whole server, or what is behind it, is stalled"),
+    Mark("unlike the unqueued", -1, _unlike_the_unqueued,
+         "calls that found an idle thread take a different time from what the others would spend in one"),
+    Mark("fewer fit better", -1, lambda replay: replay.below_nats,
+         "fewer threads than were seen busy would fit better: calls do not wait for threads"),
     Mark("answers in turn", 1, _answered_in_turn),
     Mark("bound reached", 1, _bound_reached),
-    Mark("forced", -1, _without_a_thread),
+    # Where each connection's calls are answered one by one, all that is wrong of one thread is whose turn it was.
+    Mark("forced", -1, lambda replay: 0.0 if replay.threads == replay.seen == 1 else float(replay.forced.mean())),
     Mark("nats gained", 1, lambda replay: replay.gain_nats),
     Mark("halves differ", -1, lambda replay: replay.halves),
     Mark("number", -1, lambda replay: float(np.log2(replay.threads))),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from nfslat.model.tables import F64, I64
+from nfslat.model.tables import F64, I32, I64
 
 BLOCKS = 24  # of time: what changes slowly is no mark of anything
 _FEWEST = 20  # rows of a block: what is in flight changes slowly, and in a short one hardly at all
 
 
-def rank_correlation(x: I64, y: I64) -> tuple[float, float]:
+def rank_correlation(x: I32 | I64, y: I64) -> tuple[float, float]:
     """Spearman's, as the mean of that within blocks of time, and its standard error.
 
     (0, inf) where there are too few.
@@ -24,7 +24,7 @@ def rank_correlation(x: I64, y: I64) -> tuple[float, float]:
     return float(np.mean(found)), error
 
 
-def spearman(x: I64, y: I64) -> float | None:
+def spearman(x: I32 | I64, y: I64) -> float | None:
     """None where one of them is constant."""
     a, b = _ranks(x), _ranks(y)
     scale = np.sqrt((a * a).sum() * (b * b).sum())
@@ -36,7 +36,7 @@ def _blocks(rows: int) -> list[I64]:
     return np.array_split(np.arange(rows), blocks) if blocks else []
 
 
-def _ranks(values: I64) -> F64:
+def _ranks(values: I32 | I64) -> F64:
     """Less their mean; the same for the same values."""
     _, at, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)

@@ -1,7 +1,8 @@
 """When ops were called and what they took -> the instants at which the state of the hosts changes: where phases begin.
 
-Three views are looked at, one after the other, each within what the ones before it left whole:
+Four views are looked at, one after the other, each within what the ones before it left whole:
 
+- the shortest time on the network, which is the path's;
 - the times of the operation that takes most of the time, at the server and on the network;
 - the times of all operations, each as a multiple of the usual one of its own operation, so that every operation has a
   vote and their mix has none;
@@ -19,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nfslat.inflight.changes import MOST, changes, median, nearest_row, steps
+from nfslat.inflight.changes import MOST, Jump, changes, median, nearest_row, steps
 from nfslat.model.blocks import largest
 from nfslat.model.tables import F64, I16, I64
 
@@ -29,6 +30,7 @@ _IN_FLIGHT = 0.05  # calls on average; in a piece with less nothing is going on
 _OPS_OF_PHASE = 60  # in a phase of the last two views: what fewer show is an event
 _OPS_TO_VOTE = 5  # of an operation on either side
 _FACTOR = 1.0  # of two: by so much an operation has to have moved, log2
+_FLOOR_FACTOR = 1.5  # of the shortest way of two pieces: lab3/half_net goes from 8 to 16 ms in two steps
 _MAJORITY = 0.5  # of the time of operations that are on both sides
 _MATTERS = 0.10  # of the time of all ops: what a change makes of it
 _LEAST_NS = 200_000.0  # an op, on average: less is no phase worth a line
@@ -61,14 +63,19 @@ class Calls(NamedTuple):
         return np.asarray(np.maximum(self.server_ns + self.network_ns, 0))
 
 
-def segments(calls: Calls) -> list[int]:
+def segments(calls: Calls, *, is_measured: bool = True) -> list[int]:
     """Instants, ascending, at which another state begins: that of the first call of each but the first, ns; fewer than
-    `MOST`."""
+    `MOST`. `is_measured`: what they take on the network is, and not inferred from one capture."""
     rows = len(calls.begin_ns)
     if not rows:
         return []
-    borders = _of_main(calls)
     sample = calls.part(slice(None, None, max(rows // _SAMPLE, 1))).in_order
+    borders = [int(sample.begin_ns[cut]) for cut in _of_floor(sample)] if is_measured else []
+    parts = [calls]
+    if borders:
+        number = np.searchsorted(borders, calls.begin_ns, side="right")
+        parts = [calls.part(np.flatnonzero(number == at)) for at in range(len(borders) + 1)]
+    borders = sorted({*borders, *itertools.chain.from_iterable(map(_of_main, parts))})[: MOST - 1]
     every_ns = float(sample.client_ns.sum())
     for view in (_of_all, _of_pace):
         edges = [0, *np.searchsorted(sample.begin_ns, borders).tolist(), len(sample.begin_ns)]
@@ -80,6 +87,12 @@ def segments(calls: Calls) -> list[int]:
     return [border for border in borders if border > sample.begin_ns[0]]
 
 
+def _of_floor(calls: Calls) -> list[int]:
+    """Rows from which on the path is longer, or shorter. What is shortest of a few calls has met no queue, so that less
+    of a step is one."""
+    return changes([calls.network_ns], Jump(factor=_FLOOR_FACTOR), level=lambda times: float(times.min()))
+
+
 def _of_main(calls: Calls) -> list[int]:
     most = largest(calls.kind, lambda at: calls.part(at).client_ns)
     main = calls.part(np.flatnonzero(calls.kind == most)).in_order
@@ -88,7 +101,7 @@ def _of_main(calls: Calls) -> list[int]:
 
 def _of_all(calls: Calls) -> list[int]:
     columns = [_as_usual(times, _usual_ns(times, calls.kind)) for times in (calls.server_ns, calls.network_ns)]
-    return changes(columns, least_ns=0.0)
+    return changes(columns, Jump(0.0))
 
 
 def _of_pace(calls: Calls) -> list[int]:
@@ -109,7 +122,7 @@ def _of_pace(calls: Calls) -> list[int]:
     least_ns = float(np.median(usual_ns))
     pace = in_flight_ns[busy] / np.maximum(answered_ns[busy], least_ns)
     begins = np.searchsorted(calls.begin_ns, edges)
-    cuts = [int(busy[cut]) for cut in steps(pace[None, :] * _SCALE_NS, least_ns=0.0)]
+    cuts = [int(busy[cut]) for cut in steps(pace[None, :] * _SCALE_NS, Jump(0.0))]
     return [nearest_row([_as_usual(took_ns, usual_ns)], begins, cut) for cut in cuts]
 
 

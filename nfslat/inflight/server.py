@@ -59,17 +59,19 @@ def server_load(
     in_socket_ns: I64 | None = None,
     span_ns: tuple[int, int] | None = None,
     server: Host = (),
+    there: int | None = None,
 ) -> ServerLoad:
     """Of `server`, a host, else of the address that answered most. `reverse` is `nfslat.select.is_reverse` of `ops`;
     `hidden` the share of the ops that were not captured, and of it those by the halves of ops that were.
 
     `details`, of the same capture, say when the server could read calls that TCP had kept back.
     `in_socket_ns` has one row an op: for how long before its first byte its reply may have stood in the server's
-    socket, which is no time in a thread, and no wait for one. Only what was at the server in `span_ns` counts.
+    socket, which is no time in a thread, and no wait for one. Only what was at the server in `span_ns` counts. `there`:
+    so many threads, as somebody says.
     """
     blocked = None if details is None else details.blocked
     jobs = find_jobs(ops, loose, reverse, blocked, server).within(span_ns)
-    threads = threads_of(jobs)
+    threads = threads_of(jobs, there)
     if span_ns is not None:
         threads = _without_edges(threads, jobs)
     if in_socket_ns is not None:
@@ -77,9 +79,9 @@ def server_load(
     return load_of(ops, jobs, told(threads, jobs, hidden, details), in_socket_ns)
 
 
-def threads_of(jobs: Jobs) -> Threads:
-    """What their times tell of the threads."""
-    return find_threads(jobs.work, jobs.kind, jobs.plain, jobs.uncalled_ns, jobs.light)
+def threads_of(jobs: Jobs, there: int | None = None) -> Threads:
+    """What their times tell of the threads, of which there are so many, as somebody says."""
+    return find_threads(jobs.work, jobs.kind, jobs.plain, jobs.uncalled_ns, jobs.light, there)
 
 
 def _without_edges(threads: Threads, jobs: Jobs) -> Threads:
@@ -228,7 +230,7 @@ def _without_bound(threads: Threads) -> Threads:
 def _beside_socket(threads: Threads, jobs: Jobs, in_socket_ns: I64) -> Threads:
     """The same, unless much of the time is that of replies that were ready: when is not in the packets."""
     of_op = jobs.op != NULL
-    whole_ns = int((jobs.work.reply_ns - jobs.work.arrival_ns).sum())
+    whole_ns = int(jobs.work.server_ns.sum())
     share = int(in_socket_ns[jobs.op[of_op]].sum()) / max(whole_ns, 1)
     if share < _IN_SOCKET:
         return threads

@@ -3,13 +3,13 @@
 A client with N slots on a connection sends the next waiting call in its kernel as soon as a reply frees a slot. So N
 are in flight for most of the busy time, hardly ever more, and what follows a reply is a call, within microseconds. N
 workers that each wait for their answer keep N in flight too, but there the answer goes up to the application and the
-next call comes down from it, which takes longer. In the lab (docs/method.md, "Client slots") 0.90 or more of the calls
-that fill the top after a reply come within 150 us of it where slots hold the client, 0.66 or fewer where workers do. On
-a faster host workers may be as fast as that, and no time tells the two apart. Files may: where each has a caller of its
-own, its next call goes out behind those of all callers in line for a slot, and at once where there is no such line. And
-what was exceeded is no number of slots. On a slower host slots may be as slow as workers are on a fast one, so these
-are told only by what takes far longer; and not where files take turns. Slots they are where files do, and where a
-client's flusher sends WRITE after WRITE of a file: nobody waits for these one by one, so no callers hold them.
+next call comes down from it, which takes longer. In the lab (docs/measured.md, "Client slots") 0.90 or more of the
+calls that fill the top after a reply come within 150 us of it where slots hold the client, 0.66 or fewer where workers
+do. On a faster host workers may be as fast as that, and no time tells the two apart. Files may: where each has a caller
+of its own, its next call goes out behind those of all callers in line for a slot, and at once where there is no such
+line. And what was exceeded is no number of slots. On a slower host slots may be as slow as workers are on a fast one,
+so these are told only by what takes far longer; and not where files take turns. Slots they are where files do, and
+where a client's flusher sends WRITE after WRITE of a file: nobody waits for these one by one, so no callers hold them.
 """
 
 from __future__ import annotations
@@ -152,7 +152,9 @@ def client_slots(
     for way, span in enumerate(spans):
         if span.stop > span.start:
             ends = ops.connections[way >> 1]
-            mounts[ends.source(way & 1)[0], ends.destination(way & 1)].append((way >> 1, rows[order[span]]))
+            mounts[ends.source(way & 1)[0], ends.destination(way & 1)].append(
+                (way >> 1, rows[order[span]].astype(np.int64))
+            )
     known = together if len(mounts) == 1 else None
     found = [_mount(ops, *ends, parts, hidden, stamps, known) for ends, parts in mounts.items()]
     return tuple(sorted(found, key=lambda mount: -mount.ops))

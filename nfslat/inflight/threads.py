@@ -27,7 +27,7 @@ from nfslat.kernels.dispatch import Order, Work, in_flight, most_at_once, starts
 from nfslat.kernels.order import ranks
 from nfslat.model.blocks import largest
 from nfslat.model.protocol import NULL
-from nfslat.model.tables import F64, I16, I64, Bool
+from nfslat.model.tables import F64, I16, I32, I64, Bool
 
 FEWEST = 60  # calls; fewer do not tell a queue from chance
 _SAMPLE, _PIECE = 60_000, 10_000  # calls that a search looks at, in pieces of so many that follow each other
@@ -38,6 +38,8 @@ _LONGER = 1.25  # so much longer than those the others must take
 _FASTER = 0.8  # of that number of threads: fewer are ruled out
 _BELOW = 0.8  # an estimate that is so far below the bound is none
 _HALVES_APART = 1.0  # doublings between the numbers that fit each half of the time best
+_MOSTLY_PLAIN = 0.9  # of the calls, sent once: what answers together may be threads in lockstep
+_AS_LIKELY = 0.5  # probability from which a limit of as many threads as somebody says there are is told
 _SOME_WAIT = 0.05  # of the server's time, as a mean over the calls; less is no limit
 
 
@@ -96,93 +98,145 @@ def find_threads(
     plain: Bool | None = None,
     uncalled_ns: I64 | None = None,
     light: Bool | None = None,
+    there: int | None = None,
 ) -> Threads:
     """`kind` numbers the operation of each call: times in a thread are compared within one.
 
     `plain` masks the calls whose place in the stream is sure (all of them), `uncalled_ns` are the times of replies to
     calls that were not captured, ascending (none), `light` masks calls that need neither data nor a name (none).
+    `there` are so many threads, as somebody says: where packets do not tell another number, a limit of these is told if
+    it is as likely as not.
     """
     bound = lower_bound(work if plain is None or plain.all() else work.part(np.flatnonzero(plain)))
     depth = in_flight(work)
     most = int(depth.max(initial=0))
     # Whether a call came before or after a reply of the same stamp is not known.
     bound = bound._replace(threads=min(bound.threads, most))
-
-    def unknown(cannot: str, instead: str = "") -> Threads:
-        nothing = work.arrival_ns
-        none = Threads(len(depth), bound, most, None, bound.threads, None, False, 0.0, 0.0, *(nothing,) * 3, cannot)
-        return none._replace(instead=instead)
-
     if len(depth) < FEWEST:
-        return unknown(f"only {len(depth)} calls: too few to tell")
+        return _unknown(work, bound, most, f"only {len(depth)} calls: too few to tell")
     if most <= bound.threads or (depth > bound.threads).mean() < _SOME_WAIT / 10:
-        return unknown("")  # nothing ever waits
+        return _unknown(work, bound, most)  # nothing ever waits
+    main = kind == largest(kind, lambda at: work.server_ns[at])
     known = np.where(_is_known(work, uncalled_ns), depth, most + 1)
-    main = kind == largest(kind, lambda at: work.reply_ns[at] - work.arrival_ns[at])
     alone = _the_unqueued(work, main, known, bound)
     found_by = _searched(work, kind, depth, bound, alone.least)
-    score, best = min(found_by, key=lambda one: one[0](one[1]))
-    allowed = _allowed(found_by, score, best)
-    if most in score.as_good_as(best):
-        # Nothing waits, or the work is so regular that a wait looks like work: calls that surely met no queue tell.
-        found = _by_little(work, depth, bound, alone, score)
-        if isinstance(found, str):
-            return unknown(found)
-        best = found
-        if best >= most:
-            return unknown("")  # nothing ever waits
-        allowed = set(score.as_good_as(best))
-    allowed = {threads for threads in allowed if threads < most}
-    low, high = min(allowed), max(allowed)
-    none = np.zeros(len(depth), dtype=np.bool_)
+    light = np.zeros_like(main) if light is None else light & ~main
+    is_plain = plain is None or bool(plain.mean() >= _MOSTLY_PLAIN)
+    search = _Search(work, bound, most, depth, known, main, light, is_plain, alone, found_by)
+    found = search.found()
+    return found if there is None else search.with_threads(there, found)
 
-    def replay_with(threads: int) -> Replay:
+
+def _unknown(work: Work, bound: Bound, most: int, cannot: str = "", instead: str = "") -> Threads:
+    starts_ns = (work.arrival_ns,) * 3
+    return Threads(
+        len(starts_ns[0]), bound, most, None, bound.threads, None, False, 0.0, 0.0, *starts_ns, cannot, instead
+    )
+
+
+class _Search(NamedTuple):
+    """Numbers of threads as they fit the calls, one row each."""
+
+    work: Work
+    bound: Bound
+    most: int  # in flight
+    depth: I32
+    known: I32  # the same, beyond all where that is not known
+    main: Bool
+    light: Bool
+    is_plain: bool  # nearly all calls were sent once
+    alone: _Unqueued
+    found_by: list[tuple[Scores, int]]  # the number that fits best by each order of turns
+
+    def found(self) -> Threads:
+        """What the packets alone tell of the threads."""
+        work, bound, most = self.work, self.bound, self.most
+        score, best = min(self.found_by, key=lambda one: one[0](one[1]))
+        allowed = _allowed(self.found_by, score, best)
+        if most in score.as_good_as(best):
+            # Nothing waits, or the work is so regular that a wait looks like work: calls that surely met no queue tell.
+            by_little = _by_little(work, self.depth, bound, self.alone, score)
+            if isinstance(by_little, str):
+                return _unknown(work, bound, most, by_little)
+            best = by_little
+            if best >= most:
+                return _unknown(work, bound, most)  # nothing ever waits
+            allowed = set(score.as_good_as(best))
+        allowed = {threads for threads in allowed if threads < most}
+        low, high = min(allowed), max(allowed)
+        replay = self.replay(score, best)
+        if not _is_queue(replay):
+            return _unknown(work, bound, most)
+        # The halves of the time fit different numbers, and that of all is a compromise; as many as were seen may be
+        # both's.
+        if bound.threads in allowed - {best} and replay.halves >= _HALVES_APART:
+            fewer = self.replay(score, bound.threads)
+            if fit(fewer)[0] > fit(replay)[0]:
+                replay = fewer
+        # Calls that are sent again are answered again, right behind the first answer: they make groups.
+        together = in_lockstep(replay) if self.is_plain else 0
+        if replay.threads < together < most and score(together) < RULED_OUT / 2:
+            low = high = together
+            replay = self.replay(score, together)
+        probability, instead = fit(replay)
+        if probability >= LIKELY:
+            return self.limit(score, replay, probability, (low, high))
+        return _unknown(work, bound, most, instead=instead)._replace(fits_best=replay.threads, probability=probability)
+
+    def with_threads(self, there: int, found: Threads) -> Threads:
+        """`found`, or a limit of so many threads as are `there`, where it says no other number."""
+        is_other = found.limited and found.high is not None and not (found.low or 1) <= there <= found.high
+        if is_other or not self.bound.threads <= there < self.most:
+            return found
+        score, _ = min(self.found_by, key=lambda one: one[0](one[1]))
+        replay = self.replay(score, there)
+        probability, _ = fit(replay)
+        if probability < _AS_LIKELY or not _is_queue(replay):
+            return found
+        return self.limit(score, replay, probability, (there, there))
+
+    def replay(self, score: Scores, threads: int) -> Replay:
+        """The calls as so many threads would have taken them."""
+        taken_ns, forced = _taken_ns(self.work, threads, score.order)
         return Replay(
-            work=work,
+            work=self.work,
             threads=threads,
-            start_ns=starts(work, threads, score.order),
-            depth=known,
-            main=main,
-            light=none if light is None else light,
-            plain=~none if plain is None else plain,
-            seen=bound.threads,
-            times_seen=bound.times,
-            gain_nats=found_by[0][0](most) - score(threads),
-            below_nats=_better_below(score, threads, bound.threads),
+            taken_ns=taken_ns,
+            forced=forced,
+            depth=self.known,
+            main=self.main,
+            light=self.light,
+            seen=self.bound.threads,
+            times_seen=self.bound.times,
+            gain_nats=self.found_by[0][0](self.most) - score(threads),
+            below_nats=_better_below(score, threads, self.bound.threads),
             halves=score.halves_apart(),
         )
 
-    replay = replay_with(best)
-    if replay.wait_ns.mean() < _SOME_WAIT * replay.server_ns.mean():
-        return unknown("")
-    # The halves of the time fit different numbers, and that of all is a compromise; as many as were seen may be both's.
-    if bound.threads in allowed - {best} and replay.halves >= _HALVES_APART:
-        fewer = replay_with(bound.threads)
-        if fit(fewer).probability > fit(replay).probability:
-            best, replay = bound.threads, fewer
-    together = in_lockstep(replay)
-    if best < together < most and score(together) < RULED_OUT / 2:
-        best = low = high = together
-        replay = replay_with(best)
-    judged = fit(replay)
-    if judged.probability < LIKELY:
-        return unknown("", judged.instead)._replace(fits_best=best, probability=judged.probability)
-    return Threads(
-        calls=len(depth),
-        bound=bound,
-        most_in_flight=most,
-        estimate=best,
-        low=low,
-        high=high,
-        limited=True,
-        fits_best=best,
-        probability=judged.probability,
-        forced_share=float(replay.forced.mean()),
-        waiting_share=float((replay.wait_ns > 0).mean()),
-        start_ns=replay.taken_ns,
-        low_start_ns=_taken_ns(work, low, score.order),
-        high_start_ns=_taken_ns(work, high, score.order),
-    )
+    def limit(self, score: Scores, replay: Replay, probability: float, between: tuple[int, int]) -> Threads:
+        """Calls wait for one of so many, or of some number `between` two."""
+        low, high = between
+        return Threads(
+            calls=len(self.depth),
+            bound=self.bound,
+            most_in_flight=self.most,
+            estimate=replay.threads,
+            low=low,
+            high=high,
+            limited=True,
+            fits_best=replay.threads,
+            probability=probability,
+            forced_share=float(replay.forced.mean()),
+            waiting_share=float((replay.wait_ns > 0).mean()),
+            start_ns=replay.taken_ns,
+            low_start_ns=_taken_ns(self.work, low, score.order)[0],
+            high_start_ns=_taken_ns(self.work, high, score.order)[0],
+        )
+
+
+def _is_queue(replay: Replay) -> bool:
+    """Do calls wait for long enough?"""
+    return bool(replay.wait_ns.mean() >= _SOME_WAIT * replay.work.server_ns.mean())
 
 
 def regularity(work: Work, kind: I16) -> F64:
@@ -194,7 +248,7 @@ def regularity(work: Work, kind: I16) -> F64:
     return score.known[best]
 
 
-def _searched(work: Work, kind: I16, depth: I64, bound: Bound, least: int) -> list[tuple[Scores, int]]:
+def _searched(work: Work, kind: I16, depth: I32, bound: Bound, least: int) -> list[tuple[Scores, int]]:
     """The number of threads that fits best by each order of turns."""
     samples, most = list(_pieces(work, kind, depth)), int(depth.max())
     one_stream = bool((work.stream == work.stream[0]).all())
@@ -251,9 +305,9 @@ class _Unqueued(NamedTuple):
     least: int  # threads: with fewer the others would have to work faster than those
 
 
-def _the_unqueued(work: Work, main: Bool, depth: I64, bound: Bound) -> _Unqueued:
+def _the_unqueued(work: Work, main: Bool, depth: I32, bound: Bound) -> _Unqueued:
     """A call that arrives while no more are in flight than threads are known to exist waits for none."""
-    server_ns = work.reply_ns - work.arrival_ns
+    server_ns = work.server_ns
     alone, others = main & (depth <= bound.threads), main & (depth > bound.threads)
     count = int(np.count_nonzero(alone))
     if count < _FEW_ALONE or not others.any():
@@ -273,9 +327,9 @@ def _median(times: I64) -> tuple[float, float, float]:
     return float(least), sum(middle) / 2, float(most)
 
 
-def _by_little(work: Work, depth: I64, bound: Bound, alone: _Unqueued, score: Scores) -> int | str:
+def _by_little(work: Work, depth: I32, bound: Bound, alone: _Unqueued, score: Scores) -> int | str:
     """The T of those that fit that explains best why calls take longer than unqueued ones; text: why there is none."""
-    server_ns = (work.reply_ns - work.arrival_ns)[alone.others]
+    server_ns = work.server_ns[alone.others]
     if alone.calls < _FEW_ALONE:
         return "the work is too regular, and no call certainly found an idle thread: a wait would look like work"
     if not len(server_ns) or np.median(server_ns) < max(_LONGER * alone.work_ns, alone.most_ns):
@@ -287,20 +341,22 @@ def _by_little(work: Work, depth: I64, bound: Bound, alone: _Unqueued, score: Sc
         score(threads)
 
     def misfit(threads: int) -> float:
-        service_ns = np.maximum(work.reply_ns - _taken_ns(work, threads, score.order), RESOLUTION_NS)[alone.others]
+        taken_ns, _ = _taken_ns(work, threads, score.order)
+        service_ns = np.maximum(work.reply_ns - taken_ns, RESOLUTION_NS)[alone.others]
         return abs(float(np.log(np.median(service_ns) / alone.work_ns)))
 
     best: int = min(score.known, key=score)
     return min(score.as_good_as(best), key=misfit)
 
 
-def _taken_ns(work: Work, threads: int, order: Order) -> I64:
-    """The start of each call; its reply where it was answered without a thread."""
-    start = starts(work, threads, order)
-    return np.where(start == NULL, work.reply_ns, start)
+def _taken_ns(work: Work, threads: int, order: Order) -> tuple[I64, Bool]:
+    """The start of each call, its reply where it was answered without a thread; and whether it was."""
+    start_ns = starts(work, threads, order)
+    forced = start_ns == NULL
+    return np.where(forced, work.reply_ns, start_ns), np.asarray(forced)
 
 
-def _pieces(work: Work, kind: I16, depth: I64) -> Iterator[tuple[Work, I16]]:
+def _pieces(work: Work, kind: I16, depth: I32) -> Iterator[tuple[Work, I16]]:
     """What the search looks at: all, or the pieces in which most is in flight.
 
     Of one connection it is known whose turn it is wherever a piece begins. Of several it is not, until the queue that
@@ -311,7 +367,7 @@ def _pieces(work: Work, kind: I16, depth: I64) -> Iterator[tuple[Work, I16]]:
         yield work, kind
         return
     begins = np.arange(0, rows, _PIECE)
-    sums = np.add.reduceat(depth, begins)
+    sums = np.add.reduceat(depth, begins, dtype=np.int64)
     if (work.stream == work.stream[0]).all():
         means = sums / np.diff(np.append(begins, rows))
         chosen, length = np.sort(begins[np.argsort(-means, kind="stable")[: _SAMPLE // _PIECE]]), _PIECE

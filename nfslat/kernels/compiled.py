@@ -13,7 +13,7 @@ try:
     from nfslat import _native as native
 except ImportError as problem:
     raise ToolError(f"the decoder of nfslat was not compiled; {_HOW}") from problem
-if not hasattr(native, "spacings"):
+if not hasattr(native, "by_reply"):
     raise ToolError(f"the decoder of nfslat is that of another version; {_HOW}")
 
 __all__ = ["native"]

@@ -11,7 +11,6 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from nfslat.kernels.compiled import native
-from nfslat.kernels.order import argsort
 from nfslat.model.tables import I32, I64
 
 
@@ -26,8 +25,12 @@ class Work(NamedTuple):
     @classmethod
     def of(cls, arrival_ns: I64, reply_ns: I64, stream: I32) -> Self:
         """Columns that are in the order of `arrival_ns`."""
-        by_reply = argsort(reply_ns).astype(np.int32)
-        return cls(arrival_ns, reply_ns, stream, by_reply)
+        return cls(arrival_ns, reply_ns, stream, native.by_reply(np.ascontiguousarray(reply_ns)))
+
+    @property
+    def server_ns(self) -> I64:
+        """From the arrival of each call to its reply."""
+        return self.reply_ns - self.arrival_ns
 
     def part(self, rows: slice | I64) -> Work:
         """Some of it, in its order."""
@@ -54,9 +57,9 @@ def most_at_once(work: Work) -> tuple[int, int]:
     return most, times
 
 
-def in_flight(work: Work) -> I64:
+def in_flight(work: Work) -> I32:
     """Calls without an answer when each one arrives, itself included; what is answered at that time is."""
-    return np.asarray(native.in_flight(work))
+    return native.in_flight(work)
 
 
 def starts(work: Work, threads: int, order: Order = Order.TURNS_BY_START) -> I64:
@@ -69,7 +72,10 @@ def starts(work: Work, threads: int, order: Order = Order.TURNS_BY_START) -> I64
     calls of other connections were given theirs too early: these wait again. With the right number of threads that is
     rare.
     """
-    if order is Order.OLDEST_FIRST:
-        work = work._replace(stream=np.zeros_like(work.stream))
     by_answer, leaving = order is Order.TURNS_BY_ANSWER, order is Order.LEAVING
-    return np.asarray(native.starts(work, threads, by_answer, leaving))
+    return np.asarray(native.starts(played(work, order), threads, by_answer, leaving))
+
+
+def played(work: Work, order: Order) -> Work:
+    """`work` with the connections that `order` has: where the oldest call is the first, all are of one."""
+    return work._replace(stream=np.zeros_like(work.stream)) if order is Order.OLDEST_FIRST else work

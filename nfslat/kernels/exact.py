@@ -8,50 +8,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nfslat.kernels.compiled import native
 from nfslat.model.blocks import each_block
-from nfslat.model.tables import I64
+from nfslat.model.tables import I32, I64, Bool
 
-_FLOAT_HOLDS = 1 << 53  # below, a float64 holds each integer
 _INT64_HOLDS = 1 << 63
-_HALF_BITS = 32
 Sums = npt.NDArray[Any]  # of int64, or of Python's integers
 
 
-def exact_sum(values: I64, most: int) -> int:
-    """The sum; `most` is the largest magnitude of `values`."""
-    if most * len(values) < _INT64_HOLDS:
-        return int(values.sum(dtype=np.int64))
-    half = np.int64((1 << _HALF_BITS) - 1)
-    high, low = (values >> _HALF_BITS).sum(dtype=np.int64), (values & half).sum(dtype=np.int64)
-    return (int(high) << _HALF_BITS) + int(low)
+def exact_sum(values: I32 | I64) -> int:
+    """The sum."""
+    (total,) = exact_sums(None, values, 1).tolist()
+    return int(total)
 
 
-def largest_magnitude(values: I64) -> int:
-    """The same for `exact_sum`; 0 of nothing."""
+def largest_magnitude(values: Sums) -> int:
+    """0 of nothing."""
     return max(int(values.max()), -int(values.min())) if len(values) else 0
 
 
-def exact_sums(groups: npt.NDArray[np.integer[Any]], values: npt.NDArray[Any], count: int) -> Sums:
-    """The sum of `values` (integers, or booleans) in each of `count` groups. Of a block of at most 2^21 rows."""
-    is_mask = values.dtype == np.bool_
-    if count == 1:
-        total = int(np.count_nonzero(values)) if is_mask else exact_sum(values, largest_magnitude(values))
-        return np.array([total], dtype=np.int64 if abs(total) < _INT64_HOLDS else object)
-    if is_mask:
-        some = np.count_nonzero(values)
-        if not some:
-            return np.zeros(count, dtype=np.int64)
-        return np.bincount(groups if some == len(values) else groups[values], minlength=count)
-    most = largest_magnitude(values)
-    if not most:
-        return np.zeros(count, dtype=np.int64)
-    if most * len(values) < _FLOAT_HOLDS:
-        return np.bincount(groups, values, count).astype(np.int64)
-    high = np.bincount(groups, values >> _HALF_BITS, count).astype(np.int64)
-    low = np.bincount(groups, values & ((1 << _HALF_BITS) - 1), count).astype(np.int64)
-    if most * len(values) < _INT64_HOLDS:
-        return np.asarray((high << _HALF_BITS) + low)
-    return np.asarray((high.astype(object) << _HALF_BITS) + low)
+def exact_sums(groups: I64 | None, values: I64 | I32 | Bool, count: int) -> Sums:
+    """The sum of `values` in each of `count` groups; None: there is one."""
+    sums = native.sums(groups, np.ascontiguousarray(values), count)
+    return sums if isinstance(sums, np.ndarray) else np.array(sums, dtype=object)
 
 
 def added(one: Sums, other: Sums) -> Sums:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from nfslat.kernels.compiled import native
 from nfslat.model.blocks import filled, rank
-from nfslat.model.tables import F64, I32, I64
+from nfslat.model.tables import I32, I64
 
 
 def argsort(values: I64) -> I64:
@@ -20,19 +20,12 @@ def argsort(values: I64) -> I64:
 
 def ranks(numbers: I32 | I64, places: Sequence[int]) -> list[int]:
     """What stands at each of `places`, counted from 0, where `numbers`, in any order, are put in order."""
-    return list(native.ranks(np.ascontiguousarray(numbers, dtype=np.int64), places))
+    return list(native.ranks(np.ascontiguousarray(numbers), places))
 
 
-def ranked(numbers: I64, percent: int) -> int:
+def ranked(numbers: I32 | I64, percent: int) -> int:
     """A percentile of `numbers`, which are at least one and in any order: nearest-rank, so that it is one of them."""
     return ranks(numbers, [rank(len(numbers), percent)])[0]
-
-
-def spacings(values: I64, near: int, least: float) -> F64:
-    """How far the neighbours of each of `values` are apart: from the one that stands `near` places below it, in order,
-    to the one as far above, or from and to the ends; at least `least`. It is divided by the share of all values that
-    lie between."""
-    return np.asarray(native.spacings(np.ascontiguousarray(values), near, least))
 
 
 def side_by_side(rows: int, count: int, work: Callable[[slice], npt.NDArray[Any]]) -> tuple[I32, list[slice]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nfslat.model.blocks import filled
+from nfslat.model.blocks import distinct, filled
 from nfslat.model.details import FileEvent
 from nfslat.model.protocol import MOUNT, NFS, NULL, op_name
 from nfslat.model.record import Record
@@ -42,7 +42,7 @@ def paths_of(c: Correlation, encoding: str | None = None, rows: I64 | None = Non
     """
     if rows is None:
         return _paths(*of_pair(c), encoding)
-    rows = np.unique(rows)
+    rows = distinct(rows, len(c.matched))
     paths = _paths(*of_pair(c, rows), encoding)
     of_op, to_of_op = (np.full(len(c.matched), NULL, dtype=np.int32) for _ in range(2))
     of_op[rows], to_of_op[rows] = paths.of_op, paths.to_of_op
@@ -75,7 +75,10 @@ def _paths(asked: Asked, news: News, encoding: str | None) -> Paths:
         _Wanted(news.to_directory[to], news.to_name[to], asked.t_ns[at], asked.server[at]),
         _Wanted(linked, np.full_like(linked, NULL), asked.t_ns[links], asked.server[links]),
     )
-    (of_op, of_renamed, of_linked), texts, partial = _show(wanted, news, follow(news), encoding)
+    # Most captures have no RENAME and no LINK.
+    shown, texts, partial = _show([some for some in wanted if len(some.t_ns)], news, follow(news), encoding)
+    rows = iter(shown)
+    of_op, of_renamed, of_linked = (next(rows) if len(some.t_ns) else np.zeros(0, np.int32) for some in wanted)
     to_of_op = np.full(len(asked.t_ns), NULL, dtype=np.int32)
     to_of_op[at] = of_renamed
     to_of_op[links] = np.where(name[links] == NULL, NULL, of_op[links])
@@ -168,7 +171,7 @@ def _show(
 ) -> tuple[list[I32], list[str], list[bool]]:
     """For each table the rows of the texts that are wanted, the texts, and whether they are partial."""
     tree = Tree(links, len(news.servers))
-    servers = 1 + max(int(one.server.max(initial=0)) for one in wanted)
+    servers = 1 + max((int(one.server.max()) for one in wanted), default=0)
     rows = Rows(max(servers, 1 + max(news.servers, default=0)), links.names)
     nodes = tree.nodes_at([(one.handle, one.t_ns) for one in wanted])
     of_node, parent = tree.rows_of(rows, np.array(news.servers, dtype=np.int64))

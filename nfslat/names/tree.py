@@ -29,6 +29,8 @@ class Rows(Record):
 
     def add(self, above: I64, server: I32 | I64, name: I32 | I64) -> I64:
         """Rows for names below rows `above`, or at the top of a server (TOP), or where that is not known (NULL)."""
+        if not len(above):
+            return _NONE
         top = server.astype(np.int64) * 2 + (above == TOP)
         key = np.where(above < 0, top, above + 2 * self.servers) * len(self.names) + name
         used, first, number = np.unique(key, return_index=True, return_inverse=True)
@@ -158,7 +160,7 @@ class Tree:
         """
         of = [filled(len(t), np.int64, lambda at, h=h, t=t: self._keys_at(h[at], t[at])) for h, t in wanted]  # type: ignore[misc]
         most = len(self.links) * (len(self.epochs) + 1)
-        new = distinct(np.concatenate([distinct(one[one != NULL], most) for one in of]), most)
+        new = distinct(np.concatenate([_NONE, *(distinct(one[one != NULL], most) for one in of)]), most)
         self.keys = new
         for _ in range(_DEEPEST):
             link, t_ns = self._times_of(new)

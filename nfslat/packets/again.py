@@ -11,7 +11,7 @@ from msgspec import structs
 
 from nfslat.decode import bundle
 from nfslat.decode.capture import refuse_stored
-from nfslat.decode.tools import Tools, find_tools
+from nfslat.decode.tools import Tools, located_tools
 from nfslat.errors import UsageError
 from nfslat.results import Correlation
 
@@ -32,4 +32,4 @@ def again(found: Correlation) -> Iterator[tuple[Correlation, Tools]]:
             refuse_stored(side.source)
             if not all(file.path.is_file() for file in side.source.files):
                 raise UsageError(f"{side.source.name}: its packets are wanted again; name a file")
-        yield structs.replace(found, server=server, client=client), find_tools(Path(scratch))
+        yield structs.replace(found, server=server, client=client), located_tools(Path(scratch))

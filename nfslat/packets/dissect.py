@@ -1,4 +1,4 @@
-"""Frames of a capture file -> the RPC messages in them as Wireshark dissects them, through pyshark, one run a file.
+"""Frames of capture files -> the RPC messages in them as Wireshark dissects them, through pyshark, one run a file.
 
 pyshark runs tshark and reads its packets. Three things in it stand in the way, so `_Capture` takes them over: it hands
 on the user's environment (and with it the user's own Wireshark profile), it looks for tshark in a config.ini of the
@@ -12,22 +12,29 @@ import contextlib
 import itertools
 import re
 import subprocess
-from collections.abc import Collection, Generator, Iterator, Mapping
+import tempfile
+from collections import defaultdict
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import lxml.objectify  # type: ignore[import-untyped]
+import numpy as np
 import pyshark
 from pyshark.tshark.output_parser import tshark_xml
 
 from nfslat.confined import refuse_ended
 from nfslat.decode.capture import File
-from nfslat.decode.tools import Tools
+from nfslat.decode.tools import Tools, checked
 from nfslat.decode.tshark.engine import preferences
 from nfslat.errors import ToolError
 from nfslat.figures.wireshark import in_filter
 from nfslat.model.decoded import Reassembly
 from nfslat.model.record import Record
+from nfslat.model.tables import U32
+from nfslat.packets.cut import cut
 from nfslat.results import Side
 
 # A filter with more frames than this comes near the longest argument that a process can be given (128 KiB on Linux).
@@ -35,13 +42,15 @@ _FRAMES_A_RUN = 4000
 _TEXT_KEPT = 1000  # of one field; Wireshark itself cuts at 240 what it shows, except in fields without a label
 # They say when and where else in this file something was seen, so they differ between two captures of one message.
 _OF_THIS_FILE = re.compile(r"rpc\.(time|reqframe|repframe|call\.dup|reply\.dup|fragment.*)|nfs\..*frame.*")
-_FRAME_REFERENCE = re.compile(r"(?i)\b(frame[ :#]*)\d+")
+_FRAME_REFERENCE = re.compile(r"(?i)\b(frame[ :#]*)(\d+)")
 _LONG_HEX = re.compile(rb'="([0-9a-f:]{256})[0-9a-f:]{256,}"')
 _PACKET_END = b"</packet>"
 _READ_BYTES = 1 << 20
 _SEGMENTS_NAMED = 16
 _POLL_S = 0.01
 _REASSEMBLED_FROM = ("tcp.segment", "ip.fragment", "ipv6.fragment")
+_REQUEST = ("rpc.repframe", "rpc.reqframe")  # of a reply; versions differ in its name
+_OF_CONTEXT = "rpc.authgss.context."
 _NEXT_PDU = ("rpc", "tcp", "udp", "fake-field-wrapper", "data")
 
 
@@ -74,39 +83,108 @@ class Message(Record):
 Wanted = tuple[int, bool]  # XID, is it a reply
 
 
-def reassembly_of(side: Side) -> Reassembly:
-    """What was read with reassembly must be read with it again; the native engine sees what tshark sees at its best."""
-    return side.decoded.reassembly or (Reassembly.OFF if side.source.snaplen else Reassembly.ANY_ORDER)
+class Part(Record, eq=False):
+    """The messages that are wanted of a file of a side, each with the frames in which it may be shown."""
+
+    side: Side
+    file: File
+    messages: Sequence[tuple[Wanted, Sequence[int]]]
 
 
-def dissect(
-    file: File, wanted: Mapping[int, Collection[Wanted]], tools: Tools, reassembly: Reassembly
-) -> dict[tuple[int, Wanted], Message]:
-    """The messages `wanted` in each frame of `file`; those that Wireshark does not show in that frame are left out.
+def dissect(parts: Sequence[Part], tools: Tools) -> dict[tuple[File, int, Wanted], Message]:
+    """The messages that are wanted; those that Wireshark does not show in their frames are left out.
 
-    Raises ``ToolError`` where tshark does not start or does not give the frames.
+    It is given what `cut` makes of each file, and the files themselves where that does not show all of them. Raises
+    ``ToolError`` where tshark does not start or does not give the frames.
     """
-    out: dict[tuple[int, Wanted], Message] = {}
-    frames = sorted(wanted)
-    for start in range(0, len(frames), _FRAMES_A_RUN):
-        some = frames[start : start + _FRAMES_A_RUN]
-        with contextlib.closing(_packets(file, some, tools, reassembly)) as packets:
+    with tempfile.TemporaryDirectory(prefix="nfslat-") as scratch, ThreadPoolExecutor(2) as pool:  # both sides at once
+        places = [Path(scratch) / f"{number}.pcapng" for number in range(len(parts))]
+        shown = list(pool.map(lambda part, place: _shown_by_cut(part, tools, place), parts, places))
+        left = [part for part in map(_without, parts, shown) if part.messages]
+        if left:
+            tools = checked(tools)
+            shown += pool.map(lambda part: _shown(part, _Read.of(part), tools), left)
+    return {key: message for some in shown for key, message in some.items()}
+
+
+_Shown = dict[tuple[File, int, Wanted], Message]
+
+
+class _Read(Record, eq=False):
+    """What tshark reads: a file, how it puts messages together there, and the number of each packet in the file that it
+    was cut out of; None: it is that file."""
+
+    path: Path
+    reassembly: Reassembly
+    numbers: U32 | None = None
+
+    @classmethod
+    def of(cls, part: Part) -> _Read:
+        """All of the file. What was read with reassembly must be read with it again; the native engine sees what tshark
+        sees at its best."""
+        side = part.side
+        otherwise = Reassembly.OFF if side.source.snaplen else Reassembly.ANY_ORDER
+        return cls(part.file.path, side.decoded.reassembly or otherwise)
+
+    def number(self, frame: int) -> int:
+        """Of the packet in the file; 0 or less, as Wireshark has it, where there is none."""
+        return frame if self.numbers is None or not 0 < frame <= len(self.numbers) else int(self.numbers[frame - 1])
+
+
+def _shown_by_cut(part: Part, tools: Tools, place: Path) -> _Shown:
+    """What can be seen in the packets of the messages; it may be nothing."""
+    frames = {frame for _, frames in part.messages for frame in frames}
+    numbers = cut(part.side, part.file, {xid for (xid, _), _ in part.messages}, frames, place)
+    if numbers is None:
+        return {}
+    whole = _Read.of(part).reassembly
+    # What is missing between two messages must not be waited for.
+    reassembly = Reassembly.IN_ORDER if whole is Reassembly.ANY_ORDER else whole
+    try:
+        return _shown(part, _Read(place, reassembly, numbers), tools)
+    except ToolError:
+        return {}
+
+
+def _without(part: Part, shown: _Shown) -> Part:
+    """What is left: messages that are shown in none of their frames. There are none where each segment is dissected for
+    itself, unless nothing is shown at all."""
+    if shown and _Read.of(part).reassembly is Reassembly.OFF:
+        return Part(part.side, part.file, ())
+    left = [
+        (which, frames)
+        for which, frames in part.messages
+        if not any((part.file, frame, which) in shown for frame in frames)
+    ]
+    return Part(part.side, part.file, left)
+
+
+def _shown(part: Part, read: _Read, tools: Tools) -> _Shown:
+    out: _Shown = {}
+    wanted: dict[int, set[tuple[int, Wanted]]] = defaultdict(set)
+    for which, frames in part.messages:
+        for frame in frames:
+            at = frame if read.numbers is None else int(np.searchsorted(read.numbers, frame)) + 1
+            wanted[at].add((frame, which))
+    numbers = sorted(wanted)
+    for start in range(0, len(numbers), _FRAMES_A_RUN):
+        some = numbers[start : start + _FRAMES_A_RUN]
+        with contextlib.closing(_packets(part.file.name, read, some, tools)) as packets:
             for packet in packets:
-                frame = int(packet.number)
-                for xid, is_reply in wanted[frame]:
-                    message = _message(packet, frame, xid, is_reply=is_reply)
+                for frame, which in wanted[int(packet.number)]:
+                    message = _message(packet, frame, which, read)
                     if message is not None:
-                        out[frame, (xid, is_reply)] = message
+                        out[part.file, frame, which] = message
     return out
 
 
-def _packets(file: File, frames: list[int], tools: Tools, reassembly: Reassembly) -> Generator[Any, None, None]:
+def _packets(name: str, read: _Read, frames: list[int], tools: Tools) -> Generator[Any, None, None]:
     """pyshark's packets for `frames`, in file order."""
     # A loop of our own: pyshark would else ask for the thread's and install a child watcher, which is deprecated in
     # Python 3.12, gone in 3.14, and impossible outside the main thread.
     loop = asyncio.new_event_loop()
     try:
-        capture = _Capture(file, frames, tools, loop, reassembly)
+        capture = _Capture(read, frames, tools, loop)
         missing = set(frames)
         try:
             with contextlib.closing(iter(capture)) as packets:
@@ -118,27 +196,25 @@ def _packets(file: File, frames: list[int], tools: Tools, reassembly: Reassembly
         finally:
             capture.close()
         if missing:
-            capture.refuse_ended(file.name)
+            capture.refuse_ended(name)
             said = (capture.last_error or "it gave no reason").removeprefix("tshark: ")
-            raise ToolError(f"{file.name}: tshark did not show frame {min(missing)} again: {said}")
+            raise ToolError(f"{name}: tshark did not show frame {read.number(min(missing))} again: {said}")
     finally:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
 
 
 class _Capture(pyshark.FileCapture):  # type: ignore[misc]  # pyshark has no annotations
-    def __init__(
-        self, file: File, frames: list[int], tools: Tools, loop: asyncio.AbstractEventLoop, reassembly: Reassembly
-    ) -> None:
-        self._tools, self._may = tools, tools.may([file.path])
+    def __init__(self, read: _Read, frames: list[int], tools: Tools, loop: asyncio.AbstractEventLoop) -> None:
+        self._tools, self._may = tools, tools.may([read.path])
         self.process: _Process | None = None
         super().__init__(
-            file.path.absolute(),
+            read.path.absolute(),
             keep_packets=False,
             eventloop=loop,
             tshark_path=tools.tshark,
             custom_parameters=[
-                *preferences(reassembly),
+                *preferences(read.reassembly),
                 # Not by pyshark's `display_filter`: for that it runs tshark once more to learn its version.
                 "-Y",
                 f"frame.number in {{{in_filter(frames)}}}",
@@ -238,18 +314,23 @@ class _TreeParser(tshark_xml.TsharkXmlParser):  # type: ignore[misc]  # pyshark 
         return made
 
 
-def _message(packet: Any, frame: int, xid: int, *, is_reply: bool) -> Message | None:
+def _message(packet: Any, frame: int, which: Wanted, read: _Read) -> Message | None:
     """The message with `xid` among those of the frame, which can hold several."""
     protos = list(packet.tree.iterchildren("proto"))
+    xid, is_reply = which
     rpcs = (at for at, proto in enumerate(protos) if proto.get("name") == "rpc")
     at = next((at for at in rpcs if _is(protos[at], xid, is_reply=is_reply)), None)
     if at is None:
         return None
     ours = [protos[at], *itertools.takewhile(lambda later: later.get("name") not in _NEXT_PDU, protos[at + 1 :])]
-    lines = tuple(line for layer in ours for line in _lines(layer, 0))
+    lines = tuple(line for layer in ours for line in _lines(layer, 0, read))
+    # A reply whose call is not seen in what was cut out is dissected as that of no program.
+    may_have_call = read.numbers is not None and read.reassembly is not Reassembly.OFF
+    if is_reply and may_have_call and all(line.name not in _REQUEST for line in lines):
+        return None
     captured, length = int(packet.captured_length), int(packet.length)
     cut = (captured, length) if captured < length and _end(protos[at]) > captured else None
-    return Message(frame, tuple(_summary(packet, captured, length)), lines, cut)
+    return Message(frame, tuple(_summary(packet, captured, length, read)), lines, cut)
 
 
 def _is(rpc: Any, xid: int, *, is_reply: bool) -> bool:
@@ -264,17 +345,20 @@ def _end(rpc: Any) -> float:
     return int(rpc.get("pos")) + sum(4 + length for length in lengths) if lengths else float("inf")
 
 
-def _lines(element: Any, depth: int) -> Iterator[Line]:
+def _lines(element: Any, depth: int, read: _Read) -> Iterator[Line]:
     """An element and what is below it, without what Wireshark hides."""
     if element.get("hide") == "yes":
         return
     name = element.get("name") or ""
-    yield Line(depth, name, (element.get("showname") or element.get("show") or name)[:_TEXT_KEPT].strip())
+    text = (element.get("showname") or element.get("show") or name)[:_TEXT_KEPT].strip()
+    if read.numbers is not None and (_OF_THIS_FILE.fullmatch(name) or name.startswith(_OF_CONTEXT)):
+        text = _FRAME_REFERENCE.sub(lambda found: f"{found[1]}{read.number(int(found[2]))}", text)
+    yield Line(depth, name, text)
     for child in element.iterchildren("field", "proto"):
-        yield from _lines(child, depth + 1)
+        yield from _lines(child, depth + 1, read)
 
 
-def _summary(packet: Any, captured: int, length: int) -> Iterator[str]:
+def _summary(packet: Any, captured: int, length: int, read: _Read) -> Iterator[str]:
     """What carried the message: time and length of the frame, addresses, and the transport."""
     seconds, _, fraction = str(packet.sniff_timestamp).partition(".")
     when = datetime.fromtimestamp(int(seconds), UTC)
@@ -290,7 +374,8 @@ def _summary(packet: Any, captured: int, length: int) -> Iterator[str]:
         yield f"{network}, UDP {udp.srcport} -> {udp.dstport}, {udp.length} bytes"
     else:
         yield network
-    parts = [int(field.get("show")) for field in packet.tree.iter("field") if field.get("name") in _REASSEMBLED_FROM]
+    fields = (field for field in packet.tree.iter("field") if field.get("name") in _REASSEMBLED_FROM)
+    parts = [read.number(int(field.get("show"))) for field in fields]
     if len(parts) > 1:
         which = f": {in_filter(parts)}" if len(parts) <= _SEGMENTS_NAMED else f", {min(parts)} to {max(parts)}"
         yield f"Wireshark put it together from {len(parts)} frames{which}"

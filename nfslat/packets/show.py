@@ -5,10 +5,10 @@ The times come from the tables (`Ops`), the content from pyshark (`nfslat.packet
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from unicodedata import combining, east_asian_width
 
@@ -24,7 +24,7 @@ from nfslat.model.protocol import NULL
 from nfslat.model.tables import Miss, State
 from nfslat.names.paths import paths_of
 from nfslat.names.text import in_charset
-from nfslat.packets.dissect import Line, Message, Wanted, dissect, reassembly_of
+from nfslat.packets.dissect import Line, Message, Part, Wanted, dissect
 from nfslat.packets.model import ShownCall
 from nfslat.packets.timeline import timeline, title
 from nfslat.packets.waiting import lines_of, waiting_calls_of
@@ -205,37 +205,27 @@ class Dissected:
     """The content of all ops asked for; each file is read once, the first time that any content is wanted."""
 
     def __init__(self, found: Correlation, ops: Sequence[OpView], tools: Tools) -> None:
-        sides = {"client": found.client, "server": found.server}
-        self._sources = {name: side.source for name, side in sides.items()}
-        self._reassembly = {name: reassembly_of(side) for name, side in sides.items()}
+        self._sides = {"client": found.client, "server": found.server}
         self._ops = ops
         self._tools = tools
 
     @cached_property
     def _messages(self) -> dict[tuple[File, int, Wanted], Message]:
-        wanted: dict[tuple[str, File], dict[int, set[Wanted]]] = defaultdict(lambda: defaultdict(set))
-        for op in self._ops:
-            for side, source in self._sources.items():
-                for is_reply in (False, True):
-                    for frame in _candidates(op, side, is_reply=is_reply):
-                        file, number = source.locate(frame)
-                        wanted[side, file][number].add((op.xid, is_reply))
-        # As in `decode`, both sides at once.
-        with ThreadPoolExecutor(max_workers=2) as pool:
-            found = pool.map(
-                lambda item: dissect(item[0][1], item[1], self._tools, self._reassembly[item[0][0]]),
-                wanted.items(),
-            )
-            return {
-                (file, frame, which): message
-                for (_, file), messages in zip(wanted, found, strict=True)
-                for (frame, which), message in messages.items()
-            }
+        wanted: dict[tuple[str, File], list[tuple[Wanted, list[int]]]] = defaultdict(list)
+        for op, (name, side), is_reply in itertools.product(self._ops, self._sides.items(), (False, True)):
+            frames: dict[File, list[int]] = defaultdict(list)
+            for frame in _candidates(op, name, is_reply=is_reply):
+                file, number = side.source.locate(frame)
+                frames[file].append(number)
+            for file, numbers in frames.items():
+                wanted[name, file].append(((op.xid, is_reply), numbers))
+        parts = [Part(self._sides[name], file, messages) for (name, file), messages in wanted.items()]
+        return dissect(parts, self._tools)
 
     def get(self, op: OpView, side: str, *, is_reply: bool) -> tuple[int, Message] | None:
         """The call or reply of `op` at one side and its frame (as in `Ops`), from the first frame that shows it."""
         for frame in _candidates(op, side, is_reply=is_reply):
-            message = self._messages.get((*self._sources[side].locate(frame), (op.xid, is_reply)))
+            message = self._messages.get((*self._sides[side].source.locate(frame), (op.xid, is_reply)))
             if message is not None:
                 return frame, message
         return None

@@ -13,7 +13,7 @@ from nfslat.decode.tools import Tools
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64, Loose, Ops, State, endpoint
 from nfslat.model.units import to_ms, utc
-from nfslat.packets.dissect import Message, Wanted, dissect, reassembly_of
+from nfslat.packets.dissect import Message, Part, Wanted, dissect
 from nfslat.packets.model import ShownCall, ShownLine
 from nfslat.report.text_layout import wrap
 from nfslat.report.text_writer import table
@@ -70,8 +70,8 @@ def _shown(
         moments.append(Moment(to_ms(packet.ns - first), packet.side, f"{packet.what}{again}", number, file.name))
         if message is None and packet.what == "call":
             wanted: Wanted = (xid, False)
-            shown = dissect(file, {number: {wanted}}, tools, reassembly_of(side))
-            message = None if (number, wanted) not in shown else (packet, shown[number, wanted])
+            shown = dissect([Part(side, file, [(wanted, [number])])], tools).get((file, number, wanted))
+            message = None if shown is None else (packet, shown)
     ends_ns = max(both.client.decoded.last_ns, both.server.decoded.last_ns - both.clock.ahead_at_end_ns)
     return ShownCall(
         xid=f"0x{xid:08x}",

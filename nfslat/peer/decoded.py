@@ -24,6 +24,9 @@ TableT = TypeVar("TableT", bound=Table)
 
 _NO_FRAMES = np.zeros(0, dtype=np.int32)
 _SOON_NS = 500_000_000  # a round trip, the longest, in which the receiver is heard and does not know of it yet
+_LATE_NS = 100_000_000  # that a host which runs does not wait with a D-SACK, which no timer delays (RFC 2883) ...
+_LATE_FACTOR = 3  # ... nor for so many times as long as nine of ten segments wait for their ACK
+_USUAL = 0.9  # of the segments
 
 
 def dated_frames(near: Decoded) -> I32:
@@ -36,8 +39,9 @@ def came_twice(talks: Sequence[Segments]) -> I32:
     """Frames of segments that were sent again and of which their receiver says that it had them already (D-SACK, RFC
     2883): of each such ACK the last one that it covers, and since which the receiver has not been heard for long.
 
-    Bytes that were sent again more often than they came twice were lost once; and where no ACK without that word covers
-    them, the first one's ACK was lost."""
+    Bytes that were sent again more often than they came twice were lost once. Where no ACK without that word covers
+    them, the first one's ACK was lost, unless the word comes so late that what was sent again waited, too: then all was
+    taken at once."""
     frames = [_NO_FRAMES]
     for talk in talks:
         tells = np.flatnonzero(talk.marks & TWICE)
@@ -45,6 +49,7 @@ def came_twice(talks: Sequence[Segments]) -> I32:
         back, end = talk.marks & BACK, talk.seq[again] + talk.size[again]
         heard_ns = np.full(len(again), np.iinfo(np.int64).max)
         acked = np.full(len(talk), NULL)  # by plain ACKs of the same end in front of each segment
+        late_ns = np.zeros(len(again), dtype=np.int64)
         for way in (0, BACK):
             of_other = np.flatnonzero(back != way)
             mine = back[again] == way
@@ -52,15 +57,29 @@ def came_twice(talks: Sequence[Segments]) -> I32:
             acked[of_other[1:]] = np.maximum.accumulate(plain)[:-1]
             at = np.searchsorted(of_other, again[mine])
             heard_ns[mine] = np.append(talk.t_ns[of_other], heard_ns.max(initial=0))[at]
+            late_ns[mine] = _late_ns(talk, of_other, talk.seq[again[mine]])
         of_none = np.ones(len(again), dtype=np.bool_)
         for row in tells.tolist():  # as rare as what is sent again
-            can = of_none & (back[again] != back[row]) & (end <= acked[row]) & (again < row)
+            is_known = (end <= acked[row]) | ((end <= talk.ack[row]) & (talk.t_ns[row] - talk.t_ns[again] > late_ns))
+            can = of_none & (back[again] != back[row]) & is_known & (again < row)
             which = np.flatnonzero(can & (talk.t_ns[row] - heard_ns <= _SOON_NS))
             of_none[which[-1:]] = False
         _, bytes_of = np.unique(np.stack([back[again], talk.seq[again]]), axis=1, return_inverse=True)
         was_lost = np.isin(bytes_of, bytes_of[of_none])
         frames.append(talk.frame[again[~was_lost]])
     return np.unique(np.concatenate(frames))
+
+
+def _late_ns(talk: Segments, acks: I64, again: I64) -> int:
+    """From when on a D-SACK among `acks` is late, by the time that segments wait for their ACK, but for those `again`,
+    of which it is not known which copy an ACK is of (Karn and Partridge 1987); where there are no others, never."""
+    data = np.flatnonzero((talk.size > 1) & ~np.isin(talk.seq, again))
+    data = data[~np.isin(data, acks)]
+    by = np.searchsorted(np.maximum.accumulate(talk.ack[acks]), talk.seq[data] + talk.size[data])
+    data, by = data[by < len(acks)], by[by < len(acks)]
+    if not len(data):
+        return int(np.iinfo(np.int64).max)
+    return max(_LATE_NS, int(_LATE_FACTOR * np.quantile(talk.t_ns[acks[by]] - talk.t_ns[data], _USUAL)))
 
 
 def decoded_of(near: Decoded, found: Found, twice: I64, again: I32 = _NO_FRAMES) -> Decoded:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nfslat.kernels.heard import Heard, Said, places
+from nfslat.kernels.order import argsort
 from nfslat.model.protocol import NULL
 from nfslat.model.record import Record
 from nfslat.model.tables import F64, I32, I64, Bool
@@ -72,7 +73,7 @@ def in_sequence(parts: Sequence[Between], frames: Sequence[I32]) -> list[Between
     nothing; unless the clock of the capture was set back in between. Of one place, in the order of their `frames`."""
     at = np.concatenate([one.at for one in parts])
     # One sort of plain numbers takes half of the time of one by two columns.
-    order = np.argsort(np.concatenate([one.place for one in parts]) << 32 | np.concatenate(frames), kind="stable")
+    order = argsort(np.concatenate([one.place for one in parts]) << 32 | np.concatenate(frames))
     times = at[order]
     if not (known := np.isfinite(times)).all():
         order, times = order[known], times[known]

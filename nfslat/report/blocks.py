@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from nfslat.answer.words import ms
 from nfslat.model.record import Record
-from nfslat.report.text_layout import plain
+from nfslat.report.text_layout import count, plain
 
 
 class Label(NamedTuple):
@@ -120,6 +121,18 @@ class Fitted(NamedTuple):
 
 
 Block = Title | Prose | Item | Command | Table | Histogram | RankedFinding | Gap | Lines | Fitted
+
+
+def cell_text(cell: Cell) -> str:
+    """What a cell shows, without its place."""
+    match cell:
+        case Label(text) | Figure(text):
+            return text
+        case float():
+            return ms(cell)
+        case int():
+            return count(cell)
+    return cell or ""
 
 
 def indented(text: str, depth: int) -> Label:

@@ -7,30 +7,17 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from nfslat.answer import model
-from nfslat.answer.words import ms
-from nfslat.report.blocks import Advice, Block, Cell, Command, Figure, Item, Label, Prose, RankedFinding, Table, Title
+from nfslat.report.blocks import Advice, Block, Cell, Command, Item, Prose, RankedFinding, Table, Title, cell_text
 from nfslat.report.sections.all import blocks
 from nfslat.report.sections.inferred import inferred_words
 from nfslat.report.tables import tabulate
-from nfslat.report.text_layout import count, count_of, plain
+from nfslat.report.text_layout import count_of, plain
 
 _ESCAPED = re.compile(r"([\\`*_\[\]<>#|~])")
 _NUMBER = re.compile(r"[-+\d.,]* ?%?|cannot tell")
 _SHOWN = (
-    *(
-        "notes",
-        "findings",
-        "handover",
-        "hangs",
-        "outcomes",
-        "phases",
-        "pairs",
-        "brief by op",
-        "brief parts",
-        "brief stack",
-        "brief pivots",
-    ),
-    *("brief raw", "slowest", "brief captures"),
+    *("notes", "findings", "handover", "hangs", "outcomes", "phases", "pairs", "brief by op", "brief parts"),
+    *("brief stack", "brief pivots", "brief raw", "slowest", "brief captures"),
 )
 
 
@@ -142,24 +129,11 @@ def _advice(one: Advice) -> Iterator[str]:
 
 
 def _table(one: Table) -> str:
-    cells = [[_text(_shown(cell)) for cell in row] for row in one.rows]
+    cells = [[_text("- " * getattr(cell, "depth", 0) + cell_text(cell)) for cell in row] for row in one.rows]
     columns = [[row[place] for row in cells] for place in range(len(one.headers))]
     align = ["right" if all(map(_NUMBER.fullmatch, column)) else "left" for column in columns]
     headers = [_text(header.replace("\n", " ")) for header in one.headers]
     return tabulate(cells, headers, tablefmt="pipe", disable_numparse=True, colalign=align)
-
-
-def _shown(cell: Cell) -> str:
-    match cell:
-        case Label(text, depth):
-            return "- " * depth + text
-        case Figure(text):
-            return text
-        case float():
-            return ms(cell)
-        case int():
-            return count(cell)
-    return cell or ""
 
 
 def _text(text: str) -> str:

@@ -51,7 +51,9 @@ def _pieces(report: Report) -> Iterator[str]:
     rows = {side: {(one.op, one.version): one for one in found} for side, found in report.raw.items()}
     if rows:
         sides = list(rows)
-        keys = sorted({key for found in rows.values() for key in found}, key=lambda key: -_most(rows, key))[:_OPS]
+        keys = sorted(
+            dict.fromkeys(key for found in rows.values() for key in found), key=lambda key: -_most(rows, key)
+        )[:_OPS]
         heads = "".join(f"<th>{_text(side)} ops</th><th>mean ms</th><th>p99 ms</th>" for side in sides)
         yield f"<table><thead><tr><th>operation</th>{heads}</tr></thead><tbody>"
         for key in keys:

@@ -34,9 +34,9 @@ def write_png(report: Report, directory: Path) -> list[Path]:
     return _write(specs, directory, culprit_of(report))
 
 
-def write_charts(found: Sequence[Chart], directory: Path) -> list[Path]:
+def write_charts(found: Sequence[Chart], directory: Path, culprit: str | None = None) -> list[Path]:
     """One PNG a chart of any report. Raises as `write_png`."""
-    return _write({chart.id: titled(chart) for chart in found}, directory)
+    return _write({chart.id: titled(chart) for chart in found}, directory, culprit)
 
 
 def _write(specs: dict[str, Spec], directory: Path, culprit: str | None = None) -> list[Path]:

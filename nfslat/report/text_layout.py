@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 import unicodedata
 from collections.abc import Sequence
@@ -45,6 +46,12 @@ def shorten_left(text: str, width: int) -> str:
     return text if len(text) <= width else "..." + text[len(text) - width + 3 :]
 
 
+def first_sentence(text: str) -> tuple[str, str]:
+    """The first, and the rest."""
+    first, *rest = re.split(r"(?<=\.) (?=[A-Z0-9])", text, maxsplit=1)
+    return first, "".join(rest)
+
+
 def wrap(text: str, width: int, indent: int = 0, hanging: int = 0) -> list[str]:
     """`text` as lines of at most `width` columns; a hyphen is no place to break, for it may be part of a path."""
     lines = textwrap.wrap(
@@ -86,6 +93,18 @@ def duration(total_ms: float) -> str:
 def count(number: int) -> str:
     """A count with thousands separators."""
     return f"{number:,}"
+
+
+def large(number: int) -> str:
+    """A number that a packet may put at four thousand million."""
+    return count(number) if number < 100_000 else f"{number:.0e}"
+
+
+def rate(mbit_s: float | None) -> str:
+    """Three digits, or whole ones; a dash where it is not known."""
+    if mbit_s is None:
+        return "-"
+    return count(round(mbit_s)) if mbit_s >= 100 else f"{mbit_s:.3g}"
 
 
 def count_of(number: int, noun: str) -> str:

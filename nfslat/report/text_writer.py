@@ -8,10 +8,10 @@ from itertools import zip_longest
 
 from nfslat.answer.words import ms
 from nfslat.report.blocks import (
+    Advice,
     Block,
     Cell,
     Command,
-    Figure,
     Fitted,
     Gap,
     Histogram,
@@ -22,6 +22,7 @@ from nfslat.report.blocks import (
     RankedFinding,
     Table,
     Title,
+    cell_text,
 )
 from nfslat.report.tables import SEPARATING_LINE, DataRow, Line, TableFormat, tabulate
 from nfslat.report.text_layout import columns_needed, command_lines, count, plain, shorten, shorten_left, wrap
@@ -102,17 +103,23 @@ def _finding(one: RankedFinding) -> Iterator[Block]:
     yield Prose(f"{one.number}. {one.code}, {one.confidence}: {one.explains}", hanging=3, style="bold")
     yield Prose(f"{one.text}.", indent=3)
     advice = one.advice
+    yield from setting(advice)
     if advice.knob and advice.suggested:
-        yield labelled("set", f"{advice.knob} to {advice.suggested}{f' (now {advice.now})' if advice.now else ''}")
         yield from commands(advice.how)
     else:
-        if advice.knob:
-            yield labelled("look at", advice.knob)
         for place, line in enumerate(advice.how):
             yield labelled("" if place else "how", line)
     for label, text in (("acts", advice.takes_effect), ("check", advice.verify), ("risk", advice.risk)):
         if text:
             yield labelled(label, text)
+
+
+def setting(advice: Advice) -> Iterator[Block]:
+    """What is to be set, or looked at."""
+    if advice.knob and advice.suggested:
+        yield labelled("set", f"{advice.knob} to {advice.suggested}{f' (now {advice.now})' if advice.now else ''}")
+    elif advice.knob:
+        yield labelled("look at", advice.knob)
 
 
 def labelled(label: str, text: str) -> Prose:
@@ -206,13 +213,9 @@ def _show(cell: Cell, max_decimals: int | None) -> str:
     match cell:
         case Label(text, depth):
             return _BLANK * (2 * depth) + text
-        case Figure(text):
-            return text
         case float():
             return f"{cell:.0e}" if max_decimals is None else ms(cell, max_decimals)
-        case int():
-            return count(cell)
-    return cell or ""
+    return cell_text(cell)
 
 
 def _table(one: Table, width: int) -> list[str]:

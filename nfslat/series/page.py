@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from nfslat.answer.words import ms
+from nfslat.report.charts.board import Board, Lane
 from nfslat.report.charts.chart import Chart, Spec
-from nfslat.report.charts.style import COLOUR, DASH, PLAIN, WHOLE, Lane, beside, channel, lane, lanes, rule, tips, words
+from nfslat.report.charts.knee import line_and_dots, line_key
+from nfslat.report.charts.marks import beside, datum, heading, linear, note, px, rule
+from nfslat.report.charts.style import COLOUR, DASH, PLAIN, WHOLE
 from nfslat.report.html.blocks import shown
 from nfslat.report.html.page import filled
-from nfslat.report.png import pngs, titled
+from nfslat.report.png import write_charts
 from nfslat.report.text_layout import shorten, visible
 from nfslat.series.model import Series
 from nfslat.series.points import parts_of
@@ -41,7 +44,7 @@ def render(found: Series) -> str:
     blocks = {name: shown(make(found)) for name, make in sections.items()}
     names = {"runs": "The runs", "growth": "What grows", "steps": "Run by run"}
     return filled(
-        "series.html",
+        "series",
         charts(found),
         package=_PACKAGE,
         series=found,
@@ -61,9 +64,7 @@ def render(found: Series) -> str:
 
 def write_png(found: Series, directory: Path) -> None:
     """One PNG a chart."""
-    pictures = charts(found)
-    for chart, picture in zip(pictures, pngs([titled(one) for one in pictures], culprit(found)), strict=True):
-        (directory / f"{chart.id}.png").write_bytes(picture)
+    write_charts(charts(found), directory, culprit(found))
 
 
 def culprit(found: Series) -> str | None:
@@ -80,30 +81,26 @@ def charts(found: Series) -> list[Chart]:
     rows = [parts_of(point, found.top, found.bottom) for point in found.points]
     wholes = [math.fsum(of.values()) for of in rows]
     x, at = _x(found)
-    keys = ["whole", *rows[0]]
-    top = _KEY_PX * len(keys) + 24
+    keys, board = ["whole", *rows[0]], Board(x, gap=_GAP_PX)
     domain = [min(0.0, *(value for of in rows for value in of.values())), max(wholes) * 1.05 or 1.0]
-    drawn = lane(top, _PLOT_PX, "mean, ms", domain, {"format": PLAIN, "tickCount": 6})
+    ticks = {"format": PLAIN, "tickCount": 6}
+    drawn = board.lane("", "mean, ms", domain, _PLOT_PX, ticks, room=_KEY_PX * len(keys) + 24)
     named = {
         "whole": "application" if found.top == "application" else "client SRT",
         **{name: one.words for name, one in parts_down_to(found.bottom).items()},
     }
     for row, key in enumerate(keys):
-        values = wholes if key == "whole" else [of[key] for of in rows]
-        drawn.marks += [*_key(key, named[key], row * _KEY_PX + 12), _line(found, key, named[key], values, x, at, drawn)]
+        values, (colour, dash, _) = wholes if key == "whole" else [of[key] for of in rows], _STYLE[key]
+        drawn.marks += line_key(named[key], colour, dash, row * _KEY_PX + 12)
+        _line(found, key, named[key], values, at, drawn)
     if found.verdict.from_load is not None and at[0] is not None:
-        drawn.marks += _from(found, x, drawn)
-    found_lanes = [drawn]
+        drawn.marks += _from(found, drawn)
     rates = [point.ops_per_s for point in found.points]
     if all(rate is not None for rate in rates):
-        below = lane(drawn.bottom + _GAP_PX + 20, _RATE_PX, "ops/s", [0, max(r or 0.0 for r in rates) * 1.08 or 1.0],
-                     {"format": PLAIN, "tickCount": 3})  # fmt: skip
-        below.marks += [
-            words("Answered, ops/s of busy time", {"value": 0}, {"value": below.top - 8}, style="heading"),
-            _line(found, "whole", "ops/s", [r or 0.0 for r in rates], x, at, below),
-        ]
-        found_lanes.append(below)
-    height = found_lanes[-1].bottom
+        top, domain = board.top, [0, max(r or 0.0 for r in rates) * 1.08 or 1.0]
+        below = board.lane("", "ops/s", domain, _RATE_PX, {"format": PLAIN, "tickCount": 3}, room=20)
+        below.marks.append(heading("Answered, ops/s of busy time", top + 12))
+        _line(found, "whole", "ops/s", [r or 0.0 for r in rates], at, below)
     alt = "Latency by load. " + " ".join(
         f"{label(found, point)}: {ms(whole)} ms." for point, whole in zip(found.points, wholes, strict=True)
     )
@@ -111,7 +108,7 @@ def charts(found: Series) -> list[Chart]:
         "Means of each run, and what they consist of: the parts sum to the highest line. What grows makes it grow. "
         "Below: operations that were answered a second; where that goes flat, a limit is reached."
     )
-    return [Chart("series", "Latency by load", caption, alt, lanes(found_lanes, height, alt), height + 60, "series")]
+    return [board.chart("series", "Latency by load", caption, alt, "series")]
 
 
 def _x(found: Series) -> tuple[Spec, list[float | None]]:
@@ -119,49 +116,30 @@ def _x(found: Series) -> tuple[Spec, list[float | None]]:
     loads = [point.load for point in found.points]
     if None not in loads:
         end = max(load or 0.0 for load in loads) * 1.04 or 1.0
-        scale = {"domain": [0, end], "nice": False, "zero": False}
-        axis: Spec = {"title": visible(found.unit), "format": PLAIN, "grid": False, "values": [*dict.fromkeys(loads)]}
-        return channel(found.unit, scale=scale, axis=axis), loads
+        return linear(found.unit, 0, end, title=visible(found.unit), values=[*dict.fromkeys(loads)]), loads
     last = len(loads) - 1
     labels = [visible(shorten(point.name, 14)) for point in found.points]
     named = f"{json.dumps(labels)}[datum.value]"
     axis = {"title": "run", "values": list(range(len(loads))), "labelExpr": named, "grid": False}
-    scale = {"domain": [-0.2, last + 0.2], "nice": False, "zero": False}
-    return channel("run", scale=scale, axis=axis), [None] * len(loads)
+    return {**linear("run", -0.2, last + 0.2), "axis": axis}, [None] * len(loads)
 
 
-def _line(found: Series, key: str, name: str, values: list[float], x: Spec, at: list[float | None], on: Lane) -> Spec:
-    colour, dash, shape = _STYLE[key]
+def _line(found: Series, key: str, name: str, values: list[float], at: list[float | None], drawn: Lane) -> None:
     rows: list[dict[str, Any]] = [
         {"x": place if load is None else load, "run": visible(point.name), "load": label(found, point), "value": value}
         for place, (point, load, value) in enumerate(zip(found.points, at, values, strict=True))
     ]
-    where = {"x": {**x, "field": "x"}, "y": on.at("value")}
-    shown = tips(("run", "run"), ("load", visible(found.unit)), ("value", name, ",.4~r"))
-    mark = {"type": "point", "fill": colour, "stroke": None, "fillOpacity": 0.9, "shape": shape, "size": 70}
-    return {
-        "data": {"values": rows},
-        "layer": [
-            {"mark": {"type": "line", "stroke": colour, "strokeWidth": 2, "strokeDash": dash}, "encoding": where},
-            {"mark": mark, "encoding": {"tooltip": shown, **where}},
-        ],
-    }
+    tip = ("run", "run"), ("load", visible(found.unit)), ("value", name, ",.4~r")
+    line_and_dots(drawn, rows, "x", "value", _STYLE[key], tip, 70)
 
 
-def _key(key: str, name: str, y: int) -> list[Spec]:
-    colour, dash, _ = _STYLE[key]
-    at = {"x": {"value": 0}, "x2": {"value": 30}, "y": {"value": y - 4}}
-    return [rule(at, stroke=colour, strokeWidth=2, strokeDash=dash), words(name, {"value": 36}, {"value": y})]
-
-
-def _from(found: Series, x: Spec, drawn: Lane) -> list[Spec]:
+def _from(found: Series, drawn: Lane) -> list[Spec]:
     """The load from which it grows."""
     load = found.verdict.from_load or 0.0
-    end = x["scale"]["domain"][1]
-    where = {**x, "datum": load}
-    line = {"x": where, "y": {"value": drawn.top - 12}, "y2": {"value": drawn.bottom}}
+    where, side = datum(drawn.x, load), beside(load / drawn.x["scale"]["domain"][1])
     text = f"grows above {of_loads(load, found.unit)}" if found.unit != "load" else f"grows above {amount(load)}"
+    look = {"style": "inked", "strokeWidth": 1.5, "strokeDash": [8, 4]}
     return [
-        rule(line, style="inked", strokeWidth=1.5, strokeDash=[8, 4]),
-        words(text, where, {"value": drawn.top - 4}, fontSize=11, **beside(load / end)),
+        rule(x=where, y=px(drawn.top - 12), y2=px(drawn.bottom), **look),
+        note(text, where, px(drawn.top - 4), **side),
     ]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from nfslat.answer.words import ms, percent
-from nfslat.report.blocks import Block, Cell, Fitted, Gap, Item, Lines, Prose, Table, Title
+from nfslat.answer.words import ms
+from nfslat.report.blocks import Block, Fitted, Gap, Item, Lines, Prose, Title
+from nfslat.report.columns import Column, columns, table
 from nfslat.report.markdown import paragraphs
 from nfslat.report.text_layout import count_of, plain, shorten
 from nfslat.report.text_writer import write
-from nfslat.series.model import Point, Series
+from nfslat.series.model import Fit, Point, Series
 from nfslat.series.points import parts_of
 from nfslat.series.words import amount, parts_down_to
 
@@ -79,22 +80,17 @@ def _bars(found: Series, width: int) -> Iterator[Block]:
 def runs_section(found: Series) -> Iterator[Block]:
     """A row for each run."""
     yield Title("The runs, means in ms")
-    columns = list(parts_of(found.points[0], found.top, found.bottom))
     first = "app" if found.top == "application" else "client\nSRT"
-    heads = [shorten(plain(found.unit), _UNIT), "ops/s", "in\nflight", first]
+    parts = [parts_of(point, found.top, found.bottom) for point in found.points]
     named = parts_down_to(found.bottom)
-    heads += [named[name].head for name in columns]
-    rows: list[list[Cell]] = []
-    for point in found.points:
-        of = parts_of(point, found.top, found.bottom)
-        rate = "-" if point.ops_per_s is None else f"{point.ops_per_s:,.0f}"
-        level = "-" if point.in_flight is None else f"{point.in_flight:,.1f}"
-        known = "-" if point.disparity_error_ms is None else 1.96 * point.disparity_error_ms
-        rows.append([label(found, point), rate, level, math.fsum(of.values()), *of.values(), point.disparity_ms, known])
-    heads += ["disparity", "+/-"]
-    align = "lrr" + "d" * (len(columns) + 3)
-    without_rate = [[of[0], *of[2:]] for of in rows]
-    yield Table(align, heads, rows, narrower=Table("l" + align[2:], [heads[0], *heads[2:]], without_rate))
+    own = (
+        Column(shorten(plain(found.unit), _UNIT), lambda row: label(found, row[0])),
+        Column("ops/s", lambda row: _amount(row[0].ops_per_s, 0), "right", goes=1),
+        Column("in\nflight", lambda row: _amount(row[0].in_flight, 1), "right"),
+        Column(first, lambda row: math.fsum(row[1].values()), "ms"),
+        *columns("ms", *(f"1.{name} {named[name].head}" for name in parts[0])),
+    )
+    yield table(zip(found.points, parts, strict=True), [*own, *_DISPARITY])
     limits = [
         f"{label(found, one)}: {count_of(one.threads, 'thread')}" for one in found.points if one.threads is not None
     ]
@@ -111,25 +107,38 @@ def growth_section(found: Series) -> Iterator[Block]:
     named = parts_down_to(found.bottom)
     if found.growth:
         yield Title("What grows, ms")
-        rows: list[list[Cell]] = [
-            [named[one.part].words, one.before_ms, one.after_ms, "" if one.share is None else percent(one.share)]
-            for one in found.growth
-        ]
-        yield Table("lddr", ["", "before", "highest load", "of the growth"], rows)
+        part = Column("", lambda one: named[one.part].words)
+        yield table(found.growth, [part, *_GROWTH])
     if found.fits:
         yield Title("Which shape the disparity has")
-        rows = [
-            [
-                _SHAPES[one.shape],
-                "-" if one.chi2 is None else f"{one.chi2:.1f}",
-                one.degrees,
-                "-" if one.p is None or not one.degrees else f"{one.p:.2g}" if one.p >= _LEAST_P else f"< {_LEAST_P:g}",
-                "" if one.from_load is None else amount(one.from_load),
-                "" if one.per_load_ms is None else f"{one.per_load_ms:.4g}",
-            ]
-            for one in found.fits
-        ]
-        yield Table("lrrrrr", ["shape", "chi square", "degrees", "p", "from", "ms each"], rows)
+        yield table(found.fits, _FITS)
+
+
+def _amount(value: float | None, places: int) -> str | None:
+    return None if value is None else f"{value:,.{places}f}"
+
+
+def _chance(one: Fit) -> str:
+    if one.p is None or not one.degrees:
+        return "-"
+    return f"{one.p:.2g}" if one.p >= _LEAST_P else f"< {_LEAST_P:g}"
+
+
+_DISPARITY = (
+    *columns("ms", "0.disparity_ms disparity"),
+    Column("+/-", lambda row: None if (error := row[0].disparity_error_ms) is None else 1.96 * error, "ms"),
+)
+_GROWTH = (
+    *columns("ms", "before_ms before", "after_ms highest load", none=""),
+    *columns("share", "share of the growth", none=""),
+)
+_FITS = (
+    Column("shape", lambda one: _SHAPES[one.shape]),
+    Column("chi square", lambda one: _amount(one.chi2, 1), "right"),
+    *(*columns("count", "degrees"), Column("p", _chance, "right")),
+    Column("from", lambda one: None if one.from_load is None else amount(one.from_load), "right", none=""),
+    Column("ms each", lambda one: None if one.per_load_ms is None else f"{one.per_load_ms:.4g}", "right", none=""),
+)
 
 
 def steps_section(found: Series) -> Iterator[Block]:

@@ -34,11 +34,11 @@ class _Part(NamedTuple):
     begins: I64
     ends: I64
 
-    def of(self, side: str, group: int) -> I64:
+    def of(self, side: str, group: int) -> I32 | I64:
         at = slice(self.begins[group], self.ends[group])
         if side == NETWORK:
             return np.subtract(self.columns[CLIENT][at], self.columns[SERVER][at], dtype=np.int64)
-        return self.columns[side][at].astype(np.int64, copy=False)
+        return self.columns[side][at]
 
     def placed(self, at: npt.NDArray[np.integer[Any]], groups: int) -> _Part:
         """The same by other groups: those at `at` of `groups`, of which several may be the same."""
@@ -132,7 +132,7 @@ class Durations(Record, eq=False):
         for group in groups:
             some = [sketches[group]] if group in sketches else []
             some += [
-                {side: Sketch.of(part.of(side, group)) for side in self.sides}
+                {side: Sketch.of(part.of(side, group).astype(np.int64)) for side in self.sides}
                 for part in self.parts
                 if part.ends[group] > part.begins[group]
             ]
@@ -140,7 +140,7 @@ class Durations(Record, eq=False):
         parts = [part.without(groups) for part in self.parts]
         return type(self)(self.sides, tuple(one for one in parts if one.ends.any()), sketches)
 
-    def exact_ns(self, side: str, group: int) -> I64 | None:
+    def exact_ns(self, side: str, group: int) -> I32 | I64 | None:
         """Those of a group, in any order; None: there is but a sketch."""
         if group in self.sketches:
             return None

@@ -176,9 +176,8 @@ def _sums(columns: OpColumns, key: Grouping[Hashable], what: Collection[str]) ->
     asked = [_MEASURES[one] for one in _MEASURES if one in what]
 
     def of_block(at: slice) -> list[Sums]:
-        # numpy counts by integers of 64 bits, to which it would turn others once for each column.
-        group = np.zeros(at.stop - at.start, dtype=np.int64) if groups is None else groups[at].astype(np.int64)
-        ops = np.array([len(group)]) if count == 1 else np.bincount(group, minlength=count)
+        group = None if groups is None else groups[at].astype(np.int64)
+        ops = np.array([at.stop - at.start]) if group is None else np.bincount(group, minlength=count)
         nothing = np.zeros(count, dtype=np.int64)
 
         def summed(values: Values) -> Sums:

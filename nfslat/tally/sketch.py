@@ -68,7 +68,7 @@ class Sketch(Record, eq=False):
         exact = most < _EXACT
         blocks = each_block(rows, lambda at: np.bincount(_keys(durations_ns[at], least, exact=exact), minlength=_BINS))
         bins = blocks[0] if len(blocks) == 1 else np.sum(blocks, axis=0)
-        return cls._made(bins, exact_sum(durations_ns, max(abs(least), abs(most))), least, most)
+        return cls._made(bins, exact_sum(durations_ns), least, most)
 
     @classmethod
     def merge(cls, sketches: Iterable[Self]) -> Self:

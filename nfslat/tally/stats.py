@@ -8,13 +8,13 @@ import numpy as np
 from msgspec import structs
 
 from nfslat.answer.model import Bucket, Summary
+from nfslat.kernels.compiled import native
 from nfslat.kernels.order import ranks
-from nfslat.model.blocks import each_block, rank
+from nfslat.model.blocks import rank
 from nfslat.model.tables import I32, I64
-from nfslat.model.units import NS_PER_US, to_ms
+from nfslat.model.units import to_ms
 
 PERCENTILES = (50, 95, 99)
-_MANTISSA_BITS, _EXPONENT_OF_HALF = 52, 1022  # of a float64
 
 # The labels of the 2013 article, which its readers know: milliseconds up to 65m, then seconds, one leading digit.
 _LABELS = tuple(
@@ -49,7 +49,7 @@ def percentiles(durations_ns: I32 | I64) -> list[int]:
     return ranks(durations_ns, [*(rank(rows, percent) for percent in PERCENTILES), rows - 1])
 
 
-def histogram(durations_ns: I64) -> list[Bucket]:
+def histogram(durations_ns: I32 | I64) -> list[Bucket]:
     """Power-of-two buckets of microseconds, from the first to the last that holds an op; the counts sum to the ops.
 
     A bucket counts the durations up to and including its bound and above the one before. Durations of zero and below
@@ -57,8 +57,7 @@ def histogram(durations_ns: I64) -> list[Bucket]:
     """
     if not len(durations_ns):
         return []
-    counts = np.sum(each_block(len(durations_ns), lambda at: _in_buckets(durations_ns[at], len(_BUCKETS))), axis=0)
-    return _filled(counts.tolist())
+    return _filled(native.histogram(np.ascontiguousarray(durations_ns, dtype=np.int64), len(_BUCKETS)))
 
 
 def added(some: Iterable[Sequence[Bucket]]) -> list[Bucket]:
@@ -76,17 +75,6 @@ def _filled(counts: Sequence[int]) -> list[Bucket]:
     if not used:
         return []
     return [structs.replace(_BUCKETS[at], count=counts[at]) for at in range(used[0], used[-1] + 1)]
-
-
-def _in_buckets(durations_ns: I64, buckets: int) -> I64:
-    """Durations in each bucket. Bucket b from 1 on ends at 2^(b-1) us, so b is 1 + the bits of the last whole us."""
-    below = int(np.count_nonzero(durations_ns <= 0))
-    whole_us = (np.maximum(durations_ns, 1) - 1) // NS_PER_US
-    # The exponent of a float64 counts the bits of what it holds exactly; what it does not is beyond all buckets.
-    bits = (whole_us.astype(np.float64).view(np.int64) >> _MANTISSA_BITS) - _EXPONENT_OF_HALF
-    counts = np.bincount(np.clip(bits, 0, buckets - 2) + 1, minlength=buckets)
-    counts[:2] += below, -below
-    return counts
 
 
 def slowest(durations_ns: I64, share: float = 0.01) -> I64:

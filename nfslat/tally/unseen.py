@@ -8,6 +8,7 @@ import numpy as np
 
 from nfslat.answer import model
 from nfslat.answer.figures import matters
+from nfslat.model.blocks import together
 from nfslat.model.record import Record
 from nfslat.model.tables import Miss
 from nfslat.model.units import to_ms
@@ -36,7 +37,7 @@ class UnseenTally(Record):
         miss = Miss.NOT_CAPTURED_AT_CLIENT if is_server else Miss.NOT_CAPTURED_AT_SERVER
         spans = (ops.t1, ops.t2) if is_server else (ops.t0, ops.t3)
         others, shown = (np.flatnonzero(some) for some in (compared & (c.missed(name) == miss), compared))
-        others_ns, shown_ns = (int((spans[1][at] - spans[0][at]).sum()) for at in (others, shown))
+        others_ns, shown_ns = (int((spans[1][at] - spans[0][at]).sum()) for at in (together(others), together(shown)))
         sums = c.unseen[name] or Unseen(len(shown), float(shown_ns), 0, 0, 0, 0.0, 0.0)
         return cls(sums, len(others), others_ns)
 

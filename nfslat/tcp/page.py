@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from importlib import resources
 from pathlib import Path, PurePath
 
 from nfslat.model.causes import WORDS
@@ -13,7 +11,7 @@ from nfslat.report.charts.chart import Chart
 from nfslat.report.html.blocks import Shown, shown
 from nfslat.report.html.page import filled
 from nfslat.report.png import write_charts
-from nfslat.report.text_layout import count
+from nfslat.report.text_layout import count, first_sentence
 from nfslat.tcp.charts.all import charts, charts_of
 from nfslat.tcp.graphs import Waited, WayGraphs
 from nfslat.tcp.model import Detail, Report
@@ -59,13 +57,10 @@ class Card(Record):
 def render(report: Report) -> str:
     """The page, ending in a newline. Raises ``UsageError`` where the libraries of the extra ``html`` are not there."""
     cards = [_card(one, report) for one in report.details]
-    headline = re.split(r"(?<=\.) (?=[A-Z])", cards[0].answer[0], maxsplit=1) if cards else ["No conversation."]
     return filled(
-        "transport.html",
+        "transport",
         charts(report),
         package=_PACKAGE,
-        css=_part("transport.css"),
-        more_script=_part("transport.js"),
         report=report,
         title=_title(report),
         contents=[
@@ -75,7 +70,7 @@ def render(report: Report) -> str:
             *([("conversations", "All conversations")] if len(report.conversations) > 1 else []),
             ("captures", "Captures"),
         ],
-        headline=headline,
+        headline=first_sentence(cards[0].answer[0] if cards else "No conversation."),
         cards=cards,
         notes=shown([*notes_blocks(report), *hangs_section(report)]),
         conversations=shown(list_blocks(report)),
@@ -86,10 +81,6 @@ def render(report: Report) -> str:
 def write_png(report: Report, directory: Path) -> list[Path]:
     """One PNG a graph. Raises as `nfslat.report.png.write_png`."""
     return write_charts(charts(report), directory)
-
-
-def _part(name: str) -> str:
-    return resources.files(_PACKAGE).joinpath(name).read_text(encoding="utf-8")
 
 
 def _title(report: Report) -> str:

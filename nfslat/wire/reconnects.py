@@ -16,6 +16,8 @@ from nfslat.model.tables import I64, Bool, Loose, Ops, State
 def sent_on_a_new_connection(ops: Ops, loose: Loose, details: Details) -> Bool:
     """Mask of the ops whose call came again where a connection had ended: from the same port (NFSv3) or another."""
     again = _sent_again(loose)
+    if not len(again):
+        return np.zeros(len(ops), dtype=np.bool_)
     row = loose.op[again]
     made_anew = np.isin(loose.conn[again], details.tcp.conn[details.tcp.reconnect > 0])
     out = np.zeros(len(ops), dtype=np.bool_)
@@ -49,10 +51,13 @@ def without_connection(ops: Ops, loose: Loose, tcp: Tcp, mask: Bool) -> tuple[I6
     again = again[mask[loose.op[again]]]
     sent, row, new = loose.first_ns[again], loose.op[again], loose.conn[again].astype(np.int64)
     moved = _moved(ops, loose, again, tcp)
+    made_anew = set(tcp.conn[tcp.reconnect > 0].tolist())
+    if not made_anew and not moved.any():
+        nothing = np.zeros(0, dtype=np.int64)
+        return nothing, nothing, nothing
     ways = ops.ways(mask)
     mount_of = {way >> 1: _mount(ops, way) for way in ways.tolist()}
     mounts = {mount_of[conn] for conn in new[moved].tolist() if conn in mount_of}
-    made_anew = set(tcp.conn[tcp.reconnect > 0].tolist())
     lives = _lives(tcp, [way for way in ways.tolist() if way >> 1 in made_anew or mount_of[way >> 1] in mounts])
     found: dict[tuple[int, int], int] = {}  # the new connection, and until when -> since when
     for conn, stood in lives.items():

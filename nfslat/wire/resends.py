@@ -12,9 +12,12 @@ import numpy as np
 
 from nfslat.decompose import ClientClock
 from nfslat.model.decoded import Decoded
-from nfslat.model.details import Again
+from nfslat.model.details import Again, TcpEvent
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I32, I64, Bool, Matched, State
+from nfslat.wire.charges.silences import segments_of
+
+_NUMBERS = 1 << 32  # of TCP's sequence
 
 
 class Waits(NamedTuple):
@@ -43,6 +46,10 @@ def retrans_waits_ns(
         (server, of_server, client, of_client, 1),
     ):
         rows, sent_ns, by_rpc = _sent_again(sender, places, is_reply)
+        if is_reply:
+            more, more_ns = _sent_long_after(server, client, receiver_places, matched, rows)
+            rows, sent_ns = np.concatenate([rows, more]), np.concatenate([sent_ns, more_ns])
+            by_rpc = np.concatenate([by_rpc, np.zeros(len(more), dtype=np.bool_)])
         if not len(rows):
             waits.append(Waits(rows, sent_ns, sent_ns, by_rpc))
             continue
@@ -66,6 +73,32 @@ def retrans_waits_ns(
         which = which[waits_at]
         waits.append(Waits(hit[waits_at], (last - begin)[waits_at], sent_ns[which], by_rpc[which]))
     return waits[0], waits[1]
+
+
+def _sent_long_after(server: Decoded, client: Decoded, places: I32, matched: Matched, known: I64) -> tuple[I64, I64]:
+    """Of replies but for those in `known`: places of those of which bytes came late that the server had sent again, and
+    when it had. A window hands on its ops some seconds after its end, so that only the connection tells what is sent
+    again later; `places` are of the client's ops."""
+    nothing = np.zeros(0, dtype=np.int64)
+    resent, again = client.details.resent, segments_of(server, TcpEvent.RETRANSMISSION)
+    late = resent.take((resent.is_reply == 1) & (resent.kind == Again.LATE))
+    row = places[late.op].astype(np.int64)
+    asked = (row != NULL) & ~np.isin(row, known)
+    late, row = late.take(asked), row[asked]
+    if not len(row) or not len(again.way):
+        return nothing, nothing
+    came, ops = segments_of(client, TcpEvent.OUT_OF_ORDER), client.ops
+    number_of = dict(zip(zip(came.way.tolist(), came.t_ns.tolist(), strict=True), came.number.tolist(), strict=True))
+    way = ops.conn[late.op].astype(np.int64) * 2 + 1 - ops.direction[late.op]
+    number = np.array([number_of.get(key, NULL) for key in zip(way.tolist(), late.t_ns.tolist(), strict=True)])
+    ops, at = server.ops, matched.server[row]
+    way = ops.conn[at].astype(np.int64) * 2 + 1 - ops.direction[at]
+    order = np.lexsort((again.t_ns, again.number, again.way))
+    begins = (again.way * _NUMBERS + again.number)[order]
+    sent = np.maximum(np.searchsorted(begins, way * _NUMBERS + number, side="right") - 1, 0)
+    begun = way * _NUMBERS + number - begins[sent]
+    is_it = (number != NULL) & (begun >= 0) & (begun < again.bytes[order][sent])
+    return row[is_it], again.t_ns[order][sent[is_it]]
 
 
 def _is_udp(side: Decoded) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from nfslat.clock.clock import Clock
 from nfslat.host_pairs import HostPairs, has_several
-from nfslat.model.blocks import tally
+from nfslat.model.blocks import tally, together
 from nfslat.model.decoded import Decoded
 from nfslat.model.tables import I32, I64, Matched, Ops
 
@@ -53,4 +53,5 @@ def _least_rtts_ns(server: Decoded, client: Decoded, matched: Matched, pairs: Ho
 
 def _ways(ops: Ops, rows: I32, is_reply: int, at: slice) -> I64:
     """Of a block of `rows`, on which way of which connection their calls go, or their replies."""
-    return ops.conn[rows[at]].astype(np.int64) * 2 + (ops.direction[rows[at]] ^ is_reply)
+    mine = together(rows[at])
+    return ops.conn[mine].astype(np.int64) * 2 + (ops.direction[mine] ^ is_reply)

@@ -1,4 +1,5 @@
-"""The segments of one connection in two captures -> a size above which none arrives, while smaller ones do.
+"""The segments of one connection in two captures, or in its sender's -> a size above which none arrives, while smaller
+ones do.
 
 A path that drops what is larger than its MTU without a word of it (RFC 2923 section 2.1) loses a large segment as often
 as it is sent, and nothing that is smaller. Loss by chance, or by a full queue, lets large ones pass in between, and its
@@ -9,7 +10,8 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -63,11 +65,52 @@ def size_limits(
             continue
         limits += [
             _of_way("reply", _sent(there, replies.marks_there, replies.bytes, calls.bytes),
-                    _sent(here, replies.marks_here, 0, 0)),
+                    partial(_arrived, here, replies.marks_here)),
             _of_way("call", _sent(here, calls.marks_here, -calls.bytes, -replies.bytes),
-                    _sent(there, calls.marks_there, 0, 0)),
+                    partial(_arrived, there, calls.marks_there)),
         ]  # fmt: skip
     return tuple(limit for limit in limits if limit is not None)
+
+
+def size_limits_of_one(ops: Ops, near: str, talks: Sequence[Segments], twice: I32) -> tuple[SizeLimit, ...]:
+    """The same by the capture of the sender alone, the `near` host: what it sends again was lost but for the last time,
+    if that is acknowledged. `twice`: frames of what was sent again and had arrived."""
+    way, frames = ("reply", ops.reply_first_frame) if near == "server" else ("call", ops.call_first_frame)
+    limits = []
+    for talk in talks:
+        again = talk.seq[talk.marks & AGAIN != 0]
+        mine = np.intersect1d(talk.frame, frames)
+        # As nearly always: what follows looks at all segments.
+        if np.unique(again, return_counts=True)[1].max(initial=0) < _TRIES - 1 or not len(mine):
+            continue
+        back = int(talk.marks[np.searchsorted(talk.frame, mine[0])] & BACK)
+        limits.append(_of_way(way, _sent(talk, back, 0, 0), partial(_fates, talk, back, twice)))
+    return tuple(limit for limit in limits if limit is not None)
+
+
+def _fates(talk: Segments, back: int, twice: I32, sent: _SentSizes) -> I64:
+    """Whether each row of `sent` came (1) or not (0), as far as what its host then did and heard tells; else NULL.
+
+    An ACK came if it is the first of some data, and these are not sent again."""
+    position, size, acked = sent.keys[:, 0], sent.keys[:, 1], sent.keys[:, 2]
+    others = talk.take(np.flatnonzero(talk.marks & BACK != back))
+    heard = int(others.ack.max(initial=NULL))
+    _, number, times = np.unique(position, return_inverse=True, return_counts=True)
+    last = np.zeros(len(times), dtype=np.int64)
+    np.maximum.at(last, number, np.arange(len(position)))
+    fates = np.where(np.arange(len(position)) < last[number], 0, np.where(position + size <= heard, 1, NULL))
+    fates[np.isin(position, talk.seq[np.isin(talk.frame, twice)])] = 1
+    repeats = others.take(np.flatnonzero((others.marks & AGAIN != 0) & (others.size > 1)))
+    by_seq = np.argsort(repeats.seq, kind="stable")
+    again_ns = np.append(NULL, np.maximum.accumulate(repeats.t_ns[by_seq]))
+    was_lost = again_ns[np.searchsorted(repeats.seq[by_seq], acked)] > sent.t_ns
+    is_first = acked > np.append(NULL, np.maximum.accumulate(acked)[:-1])
+    return np.where(size > 0, fates, np.where(is_first, np.where(was_lost, 0, 1), NULL))
+
+
+def _arrived(there: Segments, back: int, sent: _SentSizes) -> I64:
+    """The same by the other capture, `there`."""
+    return _came(sent.keys, _sent(there, back, 0, 0).keys).astype(np.int64)
 
 
 class _Offset(NamedTuple):
@@ -126,17 +169,18 @@ def _sent(talk: Segments, back: int, more: int, more_acked: int) -> _SentSizes:
     return _SentSizes(own.t_ns[row], keys, _IP_TCP + _STAMPS * is_stamped)
 
 
-def _of_way(way: str, sent: _SentSizes, arrived: _SentSizes) -> SizeLimit | None:
+def _of_way(way: str, sent: _SentSizes, fates_of: Callable[[_SentSizes], I64]) -> SizeLimit | None:
     """The stretch with most losses that size alone explains."""
     positions = sent.keys[sent.keys[:, 1] > 0, 0]
     if np.unique(positions, return_counts=True)[1].max(initial=0) < _TRIES:
         return None  # as nearly always: what follows sorts all segments
-    came = _came(sent.keys, arrived.keys)
-    known = np.flatnonzero(came)
+    fates = fates_of(sent)
+    known, told = np.flatnonzero(fates == 1), np.flatnonzero(fates != NULL)
     if len(known) < _FEWEST_PASSED:
         return None
-    both = slice(int(known[0]), int(known[-1]) + 1)  # what either capture has more than the other is not lost
-    came, position, size, t_ns = came[both], sent.keys[both, 0], sent.keys[both, 1], sent.t_ns[both]
+    # What either capture has more than the other is not lost.
+    both = told[(told >= known[0]) & (told <= known[-1])]
+    came, position, size, t_ns = fates[both] == 1, sent.keys[both, 0], sent.keys[both, 1], sent.t_ns[both]
     spans = list(_stretches(came, size))
     best = None
     for begin, end in spans:

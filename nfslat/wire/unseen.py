@@ -13,6 +13,7 @@ import numpy as np
 
 from nfslat.decode.xid_gaps import in_order, left_out
 from nfslat.kernels.order import side_by_side
+from nfslat.model.blocks import together
 from nfslat.model.decoded import Decoded
 from nfslat.model.details import Unread
 from nfslat.model.record import Record
@@ -86,9 +87,10 @@ def unseen(decoded: Decoded, forward: Bool, missing: I64, *, at_server: bool) ->
             if len(rows) and forward[rows].any():
                 found.append(_of_way(decoded, rows, conn, direction, int(missing[conn]), sizes, at_server=at_server))
     t_call, t_reply = (ops.t1, ops.t2) if at_server else (ops.t0, ops.t3)
+    at = together(np.flatnonzero(forward))
     all_of = Unseen(
         int(np.count_nonzero(forward)),
-        float((t_reply[forward] - t_call[forward]).sum()),
+        float((t_reply[at] - t_call[at]).sum()),
         sum(one.without_reply for one in found),
         sum(one.without_call for one in found),
         sum(one.without_both for one in found),

@@ -1,5 +1,5 @@
 """What was judged, and truth.json of each -> how often an answer is right by how sure it says it is, and a confusion of
-causes and of thread limits, as Markdown for docs/method.md.
+causes and of thread limits, as Markdown for docs/measured.md.
 
 What the server's threads were is the kernel's own word: pool_stats counts how often a connection with a call found an
 idle thread (net/sunrpc/svc_xprt.c).

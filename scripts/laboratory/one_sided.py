@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     """0 done, 3 nothing that could be compared."""
     parser = argparse.ArgumentParser(prog="scripts/lab one-sided", description=__doc__.splitlines()[0])
     parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="holds server.pcap* and client.pcap*")
-    parser.add_argument("--markdown", action="store_true", help="the table as docs/method.md has it")
+    parser.add_argument("--markdown", action="store_true", help="as Markdown; docs/measured.md has the sums")
     parser.add_argument(
         "--without-stamps", action="store_true", help="each alone without its TCP time stamps, as a box may remove them"
     )

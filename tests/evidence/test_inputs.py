@@ -7,6 +7,7 @@ with a sentence of what it holds and, behind it, what is expected, a line a fact
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -48,10 +49,15 @@ def _input_of(text: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """For JSON: what a record holds and is not empty."""
+    """For JSON: what a record holds, is not empty and no flag that is not set."""
     if dataclasses.is_dataclass(value):
+        defaults = {name: each.default for name, each in inspect.signature(type(value)).parameters.items()}
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return {name: _plain(each) for name, each in fields.items() if not _is_empty(each)}
+        return {
+            name: _plain(each)
+            for name, each in fields.items()
+            if not _is_empty(each) and not (each is defaults.get(name) is False)
+        }
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, Mapping):

@@ -17,7 +17,7 @@ from nfslat.model.protocol import NULL32
 from nfslat.names.paths import Paths, paths_of_side
 from nfslat.results import Side
 
-DOC = (Path(__file__).parents[2] / "docs" / "files.md").read_text()
+DOC = (Path(__file__).parents[2] / "docs" / "outputs.md").read_text()
 
 
 def _story() -> Story:
@@ -100,6 +100,6 @@ def test_long_tables_are_written_in_blocks(monkeypatch: object) -> None:
 
 
 def test_the_document_names_the_columns() -> None:
-    """docs/files.md explains every column of the file, in its order, and no other."""
-    table = DOC.split("## The file that `--files` writes")[1]
+    """docs/outputs.md explains every column of the file, in its order, and no other."""
+    table = DOC.split("## The file that `--files` writes")[1].split("\n### ")[0]
     assert tuple(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == COLUMNS

@@ -35,7 +35,7 @@ from nfslat.report.charts.chart import VEGA_LITE, Chart
 from nfslat.report.charts.distributions import MOST_OPS, edges
 from nfslat.report.charts.events import marks
 from nfslat.report.charts.heat import _PALEST
-from nfslat.report.charts.style import COLOUR, HUES, culprit_of, log_axis, on_paper, theme
+from nfslat.report.charts.style import COLOUR, HUES, culprit_of, log_ticks, on_paper, theme
 
 vl_convert = pytest.importorskip("vl_convert", reason="the charts need vl-convert-python")
 
@@ -687,7 +687,7 @@ def test_a_log_axis_has_ticks_within_its_domain(exponent: float, decades: float)
     """Round values, and never so many that they cover each other."""
     low = 10**exponent
     high = low * 10**decades
-    values = log_axis("latency, us to s", low, high)["values"]
+    values = log_ticks(low, high)["values"]
     assert all(low <= value <= high for value in values)
     assert len(values) <= 16
     assert all(float(f"{value:.1g}") == value for value in values)

@@ -18,17 +18,10 @@ from verdicts import blames
 
 from nfslat.answer.model import (
     AuditNote,
-    CapInFlight,
     Charge,
     Level,
-    MeanAndP99,
-    NextStep,
-    Outcome,
-    Parts,
     Report,
-    SessionInFlight,
     StackRow,
-    WhatIf,
 )
 from nfslat.answer.words import adding_up, ms, shares_adding_up
 from nfslat.api import Options, run
@@ -166,44 +159,6 @@ def test_a_shortened_path_keeps_both_ends(text: str, width: int) -> None:
     assert short[-1:] == plain(text)[-1:]
 
 
-def test_no_two_directions_where_the_clocks_do_not_allow_them(small: Callable[[], Report]) -> None:
-    """Without call_net and reply_net the report says so and gives their sum."""
-    report = small()
-    assert report.matched is not None
-    assert report.matched.total is not None
-    parts = Parts(0.0041, None, 19.30, 0.0955, None, 0.6204, 0.4)
-    total = dataclasses.replace(report.matched.total, parts_ms=parts)
-    text = render(dataclasses.replace(report, matched=dataclasses.replace(report.matched, total=total)))
-    assert "cannot be told: the clocks are known to +/- 0.400 ms only" in " ".join(text.split())
-    assert re.search(r"^net_both: .* 0\.62 ", text, re.MULTILINE)
-    assert "call_net: " not in text
-
-
-def test_captures_that_share_no_op_are_said_to_share_none(small: Callable[[], Report]) -> None:
-    """Without a matched op the first line says that there is no answer, and the misses say why."""
-    report = small()
-    assert report.matched is not None
-    matched = dataclasses.replace(report.matched, ops=0, by_op=[], total=None, slowest=None)
-    text = render(dataclasses.replace(report, matched=matched, verdict=None))
-    assert text.startswith("No op is in both captures")
-    assert "nothing of its connection" not in text
-    assert "not in the server's capture" in text
-
-
-def test_the_stack_is_indented_by_depth(small: Callable[[], Report]) -> None:
-    """A part of a layer stands to the right of it, with its share and source."""
-    stack = [
-        StackRow("all", "application", 0, 58.0, None, "--app-ms"),
-        StackRow("all", "above the wire", 1, 38.0, 0.655, "application - client SRT"),
-        StackRow("all", "client SRT", 1, 20.0, 0.345, "captures"),
-        StackRow("all", "server", 2, 19.3, 0.333, "server SRT"),
-    ]
-    text = render(dataclasses.replace(small(), stack=stack))
-    assert re.search(r"^application +58\.00 +- +--app-ms$", text, re.MULTILINE)
-    assert re.search(r"^  above the wire +38\.00 +65\.5 % +application - client SRT$", text, re.MULTILINE)
-    assert re.search(r"^    server +19\.30 +33\.3 % ", text, re.MULTILINE)
-
-
 def test_operations_keep_their_names_at_80_columns(small: Callable[[], Report]) -> None:
     """With figures as in real captures, the longest NFSv4 names stand whole in every table, callbacks too."""
     report = small()
@@ -263,22 +218,6 @@ def test_findings_on_the_captures_stand_with_the_warnings(small: Callable[[], Re
     assert "Nothing stands out" in text
 
 
-def test_sessions_and_limits_of_connections(small: Callable[[], Report]) -> None:
-    """A session shows its slots; a connection whose window the server closed stands with the other connections' SRT."""
-    report = small()
-    assert report.inflight is not None
-    session = SessionInFlight("17fc006b" * 4, False, 1, 477, 2, 2, 1, 2, 2, 0.99, 0.78, None, True)
-    back = SessionInFlight("17fc006b" * 4, True, 1, 3, None, None, 0, 1, None, None, None, None, False)
-    cap = CapInFlight("10.0.0.2:733", 991, 128, 0.8, 9, 120.0, 30.0, 3, 1.5, True)
-    inflight = dataclasses.replace(report.inflight, sessions=[session, back], caps=[cap])
-    text = render(dataclasses.replace(report, inflight=inflight))
-    assert re.search(r"^17fc0...fc006b +477 +2 +2 +2 +2 +99.0 %$", text, re.MULTILINE)
-    assert re.search(r"^17fc0...fc006b, callbacks +3 +- +- +- +1 +-$", text, re.MULTILINE)
-    assert "\nCalls wait for a slot of session 17fc0...fc006b.\n" in text
-    assert "9 times for 120.0 ms; median server SRT 30.00 ms, 1.50 ms on 3 other connections" in " ".join(text.split())
-    assert "NFSv4.1 session: slots that CREATE_SESSION granted" in text
-
-
 @pytest.mark.parametrize("top", [1, 2, 8, 9, 31, 511])
 def test_levels_fit_into_eight_rows_and_lose_nothing(small: Callable[[], Report], top: int) -> None:
     """However many levels there are, the shares of the rows add up to all of the time, and the top stands alone."""
@@ -297,25 +236,6 @@ def test_levels_fit_into_eight_rows_and_lose_nothing(small: Callable[[], Report]
     assert rows[-1].split("%")[0].split()[-1] == f"{100 / top:.1f}"
 
 
-def test_what_if_stands_beside_what_was_captured(small: Callable[[], Report]) -> None:
-    """A replay shows the numbers in effect and those asked for, where an op waits then, and how far it may be off."""
-    before = Outcome(4, None, 990, 1400.0, MeanAndP99(19.9, 55.0), None, 0.0, 14.1, 0.99, None, "threads")
-    after = Outcome(64, None, 990, 5000.0, MeanAndP99(5.8, 9.0), None, 0.0, 0.0, 0.3, None, "load")
-    now, then = MeanAndP99(20.02, 55.9), MeanAndP99(5.834, 9.1)
-    off = (-0.006, 990, 990, 3, "Storage stays as it was.")
-    one = WhatIf("threads=64", "", now, then, 31.0, 16.8, 14.13, before, after, *off)
-    text = render(dataclasses.replace(small(), what_if=[one], evidence=["a.trc: 3 lines were not read"]))
-    assert re.search(r"^client SRT, mean ms +20\.02 +5\.83$", text, re.MULTILINE)
-    assert re.search(r"^application, mean ms +31\.00 +16\.80$", text, re.MULTILINE)
-    assert re.search(r"^threads +4, 99\.0 % busy +64, 30\.0 % busy$", text, re.MULTILINE)
-    assert re.search(r"^an op waits most for +a thread +nothing much$", text, re.MULTILINE)
-    assert (
-        "-0.6 % off its mean. Played are all 990 matched ops and 3 ops of the server besides. Storage stays"
-        in " ".join(text.split())
-    )
-    assert "\n- a.trc: 3 lines were not read\n" in text
-
-
 def test_warnings_stand_before_the_tables_and_notes_with_their_capture(small: Callable[[], Report]) -> None:
     """A warning of the audit limits the answer, so it comes right after it; a remark stands with its capture."""
     report = small()
@@ -327,230 +247,8 @@ def test_warnings_stand_before_the_tables_and_notes_with_their_capture(small: Ca
     assert max(at) < text.index("Raw data: SRT") < text.index("\nCaptures\n") < text.index("2 late (reordered)")
 
 
-def test_one_capture_says_what_it_cannot_say(small: Callable[[], Report]) -> None:
-    """The report of one capture has its raw data, and says at the top why it names no layer; what it shows for certain
-    comes first."""
-    two = small()
-    one = dataclasses.replace(
-        two,
-        captures={"capture": two.captures["server"]},
-        raw={"capture": two.raw["server"]},
-        selection=dataclasses.replace(two.selection, excluded={}),
-        matched=None,
-        clock=None,
-        verdict=None,
-    )
-    assert render(one).startswith("Calls wait for an NFS server thread.\nOne capture shows how long")
-    one = dataclasses.replace(one, findings=[])
-    text = render(one)
-    assert text.splitlines()[0] == "One capture shows how long operations took, not where the time goes."
-    assert "It cannot say: which layer adds the time." in text
-    assert "READ v3 has the largest share" in text
-    assert "Matched data" not in text
-
-
-def test_a_small_report_reads_like_this(small: Callable[[], Report]) -> None:
-    """The part of a small report that depends on the captures, up to the legend, word for word."""
-    assert render(small()).partition("\nLegend\n")[0] + "\n" == GOLDEN
-    assert report_text.render(small(), sections=["histograms"]).strip() == HISTOGRAM.strip()
-
-
-HISTOGRAM = """\
-Histogram of SRT: ops up to this time and above the one before
-
-READ v3  server                           client
--------  ------  -----------------------  ------  -----------------------
-   16m      400  ###############             381  ##############
-   33m      590  #######################     600  #######################
-   65m        0                                0
-   .1s        0                                0
-   .2s       10  #                            10  #
-"""
-GOLDEN = """\
-Of 20.0 ms mean client SRT the server adds 19.3 ms (96.4 %), and 98.7 % of the
-slowest 1 %.
-mean client SRT  20.02  = network  0.72  + server  19.30  ms, 990 ops
-slowest 1 %      90.40  = network  1.20  + server  89.20  ms, 10 ops
-Confidence is high: 99.0 % of the server's ops were matched; no warning from the
-  captures.
-
-What explains the time
-1. server-threads, likely: 70.9 % of the mean, 88.8 % of the slowest 1 %
-   calls wait 14.2 of the server's 19.3 ms for one of the server's 4 threads.
-   set     nfsd.threads to 64 (now 4)
-   how     rpc.nfsd 64
-           # for the next start, in /etc/nfs.conf under [nfsd]: threads=64;
-           # where that is not read, RPCNFSDCOUNT
-           echo options a module with a parameter of its own \\
-             some_parameter=64 >>/etc/modprobe.d/a-name.conf
-   acts    at once, without a remount
-   check   cat /proc/fs/nfsd/threads
-   risk    the server and its storage get more requests at once; a slow back end
-           stays slow, and has a longer queue
-2. server-storage, likely: 25.0 % of the mean
-   READ and WRITE take 5.1 ms in the server once a thread has them.
-   look at the storage behind the server
-   how     iostat -x 1 on the server
-           nfslat ... --storage-ms
-docs/findings.md explains each finding and what would refute it.
-- net-delay, certain, 3.1 % of the mean: the round trip is 0.62 ms.
-
-In flight: operations whose call has been seen and whose reply has not
-server 10.0.0.1: at most 32 at once, 27.1 on average while there are any
-  threads: at least 4 exist (seen 120 times), estimate 4 (between 4 and 5);
-    calls wait for one
-  mean wait for a thread 14.20 ms (between 13.40 and 14.20), in a thread 5.10
-    ms; 96.0 % of the calls wait
-  threads that served clients outside the server's capture are not counted
-  12 calls of little work waited as long as the others, so the wait is not for
-    storage
-
-mean ms      vers  count  server  queue    in a  queue's
-                             SRT         thread    share
------------  ----  -----  ------  -----  ------  -------
-READ            3    990   19.30  14.20    5.10   73.6 %
-slowest 1 %           10   89.20  80.30    8.90   90.0 %
-
-client: at most 32 at once, 27.5 on average while there are any
-  10.0.0.2 to 10.0.0.1:2049: 991 ops, 1 connection at a time, held by: workers
-
-connection    ops  most  level    time   behind   ms after it
-                                 at it  a reply      p50, p75
-------------  ---  ----  -----  ------  -------  ------------
-10.0.0.2:733  991    32     32  70.0 %   41.0 %  0.162, 0.215
-
-in flight     time at    ops/s at     time at    ops/s at
-           the server  the server  the client  the client
----------  ----------  ----------  ----------  ----------
-1 to 4          2.0 %        60.0       2.0 %        60.0
-14 to 17       18.0 %         780      18.0 %         780
-27 to 31       10.0 %         785      10.0 %         785
-32             70.0 %         790      70.0 %         790
-Throughput hardly grows from 16 in flight on at the client. That alone is no
-limit: a load that arrives at a fixed rate looks the same.
-
-Raw data: SRT at the server, ms, all ops of this capture
-op    vers  count   mean    p50    p95    p99    max
-----  ----  -----  -----  -----  -----  -----  -----
-READ     3  1,000  19.30  18.00  30.00  55.00  111.0
-
-Raw data: SRT at the client, ms, all ops of this capture
-op    vers  count   mean    p50    p95    p99    max
-----  ----  -----  -----  -----  -----  -----  -----
-READ     3    991  20.02  18.70  30.80  55.90  112.4
-
-Matched data: ops seen in both captures, mean ms
-op    vers  count  client  server  network  in server
-----  ----  -----  ------  ------  -------  ---------
-READ     3    990   20.02   19.30     0.72     96.4 %
-
-Matched data: p99 and max, ms
-op    vers  client  client  server  server  network  network
-               p99     max     p99     max      p99      max
-----  ----  ------  ------  ------  ------  -------  -------
-READ     3   55.90   112.4   55.00   111.0     1.10     2.20
-
-Processed, matched and missed ops
-ops                                        server  client
------------------------------------------  ------  ------
-processed                                   1,000     991
-matched                                       990     990
-missed                                         10       1
-  while the other capture was not running       8       0
-  not in the server's capture                   0       1
-  not in the client's capture                   2       0
-
-Where the time goes, ms per matched op
-part                           mean   share  slowest 1 %   share
-----------------------------  -----  ------  -----------  ------  ---------
-call_send: client sends it     0.00   0.0 %         0.00   0.0 %
-call_net: call in transit      0.31   1.6 %         0.50   0.6 %  +/- 0.230
-  until it was retransmitted                        0.02
-server: call in to reply out  19.30  96.4 %        89.20  98.7 %
-reply_send: server sends it    0.10   0.5 %         0.30   0.3 %
-reply_net: reply in transit    0.31   1.5 %         0.40   0.4 %  +/- 0.230
-sum, first to last byte       20.02                90.40
-Which direction takes longer cannot be told: the two differ by less than their
-combined error.
-
-Percentiles of the parts, ms
-part            p50      p95      p99       max
-----------  -------  -------  -------  --------  -----------
-call_send    0.0040   0.0050   0.0060    0.0070
-call_net     0.305    0.400    0.500     1.10    +/- 0.250
-server      18.00    30.00    55.00    111.0
-reply_send   0.0900   0.100    0.200     0.400
-reply_net                                        cannot tell
-
-Clock
-The server's clock is 7,000.125 ms ahead of the client's (theta between
-6,999.900 and 7,000.350 ms). Client SRT, server SRT and their difference need no
-clock; one-way figures carry the clock error.
-No drift is seen; the bounds allow -3.2 to +4.5 ppm.
-
-Excluded
-ops excluded            server  client
-----------------------  ------  ------
-RPC program is not NFS       0       4
-
-Captures
-server: /data/server.pcap
-  pcap, snaplen 512, 2,300 packets in 20.000 s, 1 flow, 1,000 ops
-  2024-05-01T10:00:00.000000+00:00 to 2024-05-01T10:00:20.000000+00:00
-client: /data/client.pcap
-  pcap, snaplen 512, 2,280 packets in 20.000 s, 1 flow, 995 ops
-  2024-05-01T10:00:00.000000+00:00 to 2024-05-01T10:00:20.000000+00:00
-
-RPC messages by state
-messages                                server  client
---------------------------------------  ------  ------
-paired: the call or the reply of an op   2,000   1,990
-call without a reply in the capture          0       3
-retransmitted: sent or answered again        2       0
-total                                    2,002   1,993
-
-Packets by kind
-packets    server  client
----------  ------  ------
-RPC         2,290   2,270
-other TCP      10      10
-total       2,300   2,280
-Also in the client capture, not shown (ops): MOUNT 4. See --all-programs.
-
-"""
-
-
 def _charge(part: str, cause: str, mean_ms: float, share: float | None, ops: int = 10) -> Charge:
     return Charge(part, cause, ops, 1000 * mean_ms, mean_ms, share, 10 * mean_ms, share)
-
-
-def test_charges_have_rows_where_they_matter_and_the_rest_is_one_line(small: Callable[[], Report]) -> None:
-    """What TCP did stands behind the parts: causes in words with the part, what is hardly any in a line, what no cause
-    explains, and what is in no SRT in a sentence."""
-    charges = [
-        _charge("before", "zero-window", 0.7, None),
-        _charge("call_net", "rto", 1.5, 0.15),
-        _charge("call_net", "loss", 0.001, 0.0001),
-        _charge("call_net", "reordering", 0.002, 0.0002),
-        _charge("call_net", "unexplained", 0.5, 0.05),
-        _charge("call_send", "unexplained", 0.0, 0.0),
-        _charge("server", "behind-loss", 2.5, 0.25),
-        _charge("after", "behind-loss", 0.3, None),
-    ]
-    text = render(dataclasses.replace(small(), charges=charges))
-    section = text.split("What TCP did to the operations")[1].split("\n\n")[0]
-    assert text.index("Where the time goes") < text.index("What TCP did") < text.index("Percentiles of the parts")
-    lines = [" ".join(line.split()) for line in section.splitlines()]
-    assert "lost: retransmission timeout call_net 10 1.50 15.0 % 15.00" in lines
-    assert "arrived, queued behind lost data server 10 2.50 25.0 % 25.00" in lines
-    assert any(line.startswith("causes of less than 1 % each 0.003") and "0.03 %" in line for line in lines)
-    assert not any("lost: retransmitted" in line for line in lines)
-    assert any(line.startswith("not explained by TCP call_net") for line in lines)
-    assert not any(line.startswith("not explained by TCP call_send") for line in lines)
-    words = " ".join(lines)
-    assert "before the call's first byte, so in no SRT: 0.700 ms on average (10 ops), receiver's window closed" in words
-    said = "after the reply's last byte, so in no SRT: 0.300 ms on average (10 ops), arrived, queued behind lost data"
-    assert said in words
 
 
 def test_where_only_the_distance_is_charged_nothing_is_printed(small: Callable[[], Report]) -> None:
@@ -577,26 +275,6 @@ def test_the_default_report_fits_a_screen(compared: st.SearchStrategy[Report], d
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 _SCREEN = 110  # for texts of any length; real ones take 40: `scripts/lab judge --headlines`
-
-
-def test_the_default_report_says_what_to_set_how_and_how_to_check_it(small: Callable[[], Report]) -> None:
-    """The rest of the advice, and all other sections, are behind --full; the last line says so."""
-    text = report_text.render(small())
-    advice = ("   set     nfsd.threads to 64 (now 4)", "   how     rpc.nfsd 64", "   check   cat /proc/fs/nfsd/threads")
-    assert "\n".join(advice) in text
-    assert "risk" not in text
-    assert "Raw data" not in text
-    assert text.splitlines()[-1].startswith("All of it: --full.")
-    assert "Operations in both captures" in text
-
-
-def test_the_next_measurement_can_be_pasted(small: Callable[[], Report]) -> None:
-    """A line of its own, with where it is to be run."""
-    report = small()
-    assert report.verdict is not None
-    step = NextStep("iostat -x 1 30", "the server", "whether it is the disk", [])
-    text = report_text.render(dataclasses.replace(report, verdict=dataclasses.replace(report.verdict, next=step)))
-    assert "\nNext    iostat -x 1 30\n        the server: whether it is the disk\n" in text
 
 
 def test_sections_are_printed_by_name(small: Callable[[], Report]) -> None:

@@ -17,7 +17,7 @@ from nfslat.cli import main as cli
 from nfslat.report.charts.chart import Chart
 from nfslat.tcp import report
 from nfslat.tcp.charts.all import charts
-from nfslat.tcp.charts.axes import Board, Clock
+from nfslat.tcp.charts.axes import board_of
 from nfslat.tcp.charts.sizes import explained
 from nfslat.tcp.charts.trips import trips_lane
 from nfslat.tcp.model import Detail, Report
@@ -92,9 +92,9 @@ def test_the_median_of_the_whole_is_on_the_axis_of_a_part(typical_ms: float) -> 
     (one,) = report_of(wan().trace()).details
     assert one.pictures is not None
     graphs = one.pictures.whole
-    board = Board(Clock(graphs), [])
+    board = board_of(graphs)
     trips_lane(board, dataclasses.replace(graphs.ways[0], typical_ms=typical_ms), ())
-    low, high = board.found[0].y["scale"]["domain"]
+    low, high = board.lanes[0].y["scale"]["domain"]
     assert low <= typical_ms <= high
 
 

@@ -47,10 +47,10 @@ fn side<'a>((conn, kind, xid, place, number): &'a JoinSide<'_>) -> PyResult<kern
 }
 
 /// `nfslat.kernels.dispatch.Work`: arrival, reply and stream of each call, and the order of the replies.
-type Calls<'py> =
+pub(super) type Calls<'py> =
     (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, i32>, PyReadonlyArray1<'py, i32>);
 
-fn work<'a>((arrival_ns, reply_ns, stream, by_reply): &'a Calls<'_>) -> PyResult<dispatch::Work<'a>> {
+pub(super) fn work<'a>((arrival_ns, reply_ns, stream, by_reply): &'a Calls<'_>) -> PyResult<dispatch::Work<'a>> {
     Ok(dispatch::Work {
         arrival_ns: arrival_ns.as_slice()?,
         reply_ns: reply_ns.as_slice()?,
@@ -80,15 +80,8 @@ pub(super) fn bound(py: Python<'_>, calls: Calls<'_>) -> PyResult<(i64, i64)> {
     Ok(py.detach(|| dispatch::bound(&work)))
 }
 
-/// Calls without an answer when each one arrives (`nfslat.kernels.dispatch.in_flight`).
-#[pyfunction]
-pub(super) fn in_flight<'py>(py: Python<'py>, calls: Calls<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
-    let work = work(&calls)?;
-    Ok(column(py, py.detach(|| dispatch::in_flight(&work))))
-}
-
-type Times<'py> = PyReadonlyArray1<'py, i64>;
-type Column<'py, T> = Bound<'py, PyArray1<T>>;
+pub(super) type Times<'py> = PyReadonlyArray1<'py, i64>;
+pub(super) type Column<'py, T> = Bound<'py, PyArray1<T>>;
 
 /// Starts and ends, each ascending (`nfslat.kernels.levels.in_order`).
 #[pyfunction]
@@ -211,18 +204,6 @@ pub(super) fn order<'py>(py: Python<'py>, values: Times<'py>) -> PyResult<Column
     Ok(column(py, py.detach(|| ordering::order(values))))
 }
 
-/// How far apart the neighbours of each value are (`nfslat.kernels.order.spacings`).
-#[pyfunction]
-pub(super) fn spacings<'py>(
-    py: Python<'py>,
-    values: Times<'py>,
-    near: usize,
-    least: f64,
-) -> PyResult<Column<'py, f64>> {
-    let values = values.as_slice()?;
-    Ok(column(py, py.detach(|| ordering::spacings(values, near, least))))
-}
-
 /// Rows of groups side by side, and how many each has (`nfslat.kernels.order.side_by_side`).
 #[pyfunction]
 pub(super) fn grouped<'py>(
@@ -236,12 +217,16 @@ pub(super) fn grouped<'py>(
     Ok((column(py, rows), column(py, sizes)))
 }
 
-/// What stands at some places of ascending numbers (`nfslat.kernels.order.ranks`).
+/// What stands at some places of numbers, of 64 bits or of 32, in order (`nfslat.kernels.order.ranks`).
 #[pyfunction]
-pub(super) fn ranks(py: Python<'_>, values: Times<'_>, places: Vec<usize>) -> PyResult<Vec<i64>> {
-    let values = values.as_slice()?;
-    if places.iter().any(|place| *place >= values.len()) {
-        return Err(PyValueError::new_err("there are not so many numbers"));
-    }
-    Ok(py.detach(|| ordering::ranks(values, &places)))
+pub(super) fn ranks(py: Python<'_>, values: &Bound<'_, PyAny>, places: Vec<usize>) -> PyResult<Vec<i64>> {
+    let found = if let Ok(values) = values.extract::<PyReadonlyArray1<'_, i32>>() {
+        let values = values.as_slice()?;
+        py.detach(|| ordering::ranks(values, &places))
+    } else {
+        let values = values.extract::<Times<'_>>()?;
+        let values = values.as_slice()?;
+        py.detach(|| ordering::ranks(values, &places))
+    };
+    found.ok_or_else(|| PyValueError::new_err("there are not so many numbers"))
 }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nfslat.answer.words import percent
 from nfslat.diff import judge
 from nfslat.diff.tcp.compare import difference, number
 from nfslat.diff.tcp.figures import WAITS
 from nfslat.diff.tcp.model import Conversation, Figure, TransportDiff
 from nfslat.model.causes import Cause
-from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
+from nfslat.report.blocks import Block, Gap, Item, Prose, Title
+from nfslat.report.columns import Column, columns, table
 from nfslat.report.text_layout import count
 from nfslat.report.text_writer import write
 
@@ -42,20 +42,16 @@ def _blocks(found: TransportDiff) -> Iterator[Block]:
         yield Prose(f"{name}: {_run(run)}", hanging=3)
     for of in dict.fromkeys(one.of for one in found.figures):
         yield Title(f"Data from {of}" if of else "Turns")
-        rows: list[list[Cell]] = [_row(one) for one in found.figures if one.of == of]
-        yield Table("lrrrrl", ["", "A", "B", "B - A", "95 % CI", ""], rows)
+        yield table([one for one in found.figures if one.of == of], _FIGURES)
     yield Prose(
         "busy: while it had data to send. ms/s: a second of the conversation has so many ms of waits.", style="dim"
     )
     if found.sizes:
         yield Title("Sizes of packets that come often, share of the packets")
-        sizes: list[list[Cell]] = [
-            [one.of, count(one.bytes), percent(one.share_a), percent(one.share_b), one.what] for one in found.sizes
-        ]
-        yield Table("lrrrl", ["from", "bytes", "A", "B", ""], sizes, last="wrapped")
+        yield table(found.sizes, _SIZES, last="wrapped")
     if found.settings:
         yield Title("How they were set up, and what was seen of it")
-        yield Table("lll", ["", "A", "B"], [[one.name, one.a, one.b] for one in found.settings])
+        yield table(found.settings, columns("text", "name ", "a A", "b B"))
     if found.notes:
         yield Gap()
     for note in found.notes:
@@ -69,16 +65,19 @@ def _run(one: Conversation) -> str:
     )
 
 
-def _row(one: Figure) -> list[Cell]:
-    change = one.change
-    interval = ""
-    if change.low is not None and change.high is not None:
-        interval = f"{number(change.low, one.unit)} to {number(change.high, one.unit)}"
-    return [
-        f"{_LABELS.get(one.name, one.name)}, {one.unit}",
-        number(change.a, one.unit),
-        number(change.b, one.unit),
-        difference(one),
-        interval,
-        judge.said_of(change),
-    ]
+def _interval(one: Figure) -> str:
+    low, high = one.change.low, one.change.high
+    return "" if low is None or high is None else f"{number(low, one.unit)} to {number(high, one.unit)}"
+
+
+_FIGURES = (
+    Column("", lambda one: f"{_LABELS.get(one.name, one.name)}, {one.unit}"),
+    Column("A", lambda one: number(one.change.a, one.unit), "right"),
+    Column("B", lambda one: number(one.change.b, one.unit), "right"),
+    *(Column("B - A", difference, "right"), Column("95 % CI", _interval, "right")),
+    Column("", lambda one: judge.said_of(one.change)),
+)
+_SIZES = (
+    *(*columns("text", "of from"), *columns("count", "bytes"), *columns("share", "share_a A", "share_b B")),
+    *columns("text", "what "),
+)

@@ -115,7 +115,7 @@ class _Stretch(NamedTuple):
 def _stretches(jobs: Jobs, whole: Threads) -> list[_Stretch]:
     """`whole` is what `threads_of` makes of all of `jobs`."""
     work = jobs.work
-    server_ns = work.reply_ns - work.arrival_ns
+    server_ns = work.server_ns
     borders = segments(Calls(work.arrival_ns, jobs.kind, server_ns, np.zeros_like(server_ns)))
     cuts = [0, *np.searchsorted(work.arrival_ns, borders).tolist(), len(jobs.op)]
     rows = [slice(begin, end) for begin, end in pairwise(cuts)]
@@ -138,7 +138,7 @@ def _agrees(jobs: Jobs, whole: Threads, rows: slice, own: Threads) -> bool:
     if own.limited:
         return _is_same(own.estimate, whole.estimate)
     waited_ns = (whole.start_ns - jobs.work.arrival_ns)[rows]
-    server_ns = (jobs.work.reply_ns - jobs.work.arrival_ns)[rows]
+    server_ns = jobs.work.server_ns[rows]
     return bool(waited_ns.mean() < _WAIT_SHARE * server_ns.mean())
 
 

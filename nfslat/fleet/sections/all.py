@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from nfslat.answer.words import some_of
 from nfslat.fleet.model import Fleet, Pattern
+from nfslat.fleet.sections import words
 from nfslat.fleet.sections.clients import clients_section
 from nfslat.fleet.sections.server import server_section
-from nfslat.fleet.sections.words import (
-    SCOPES,
-    compared,
-    definitions,
-    facts_line,
-    few_digits,
-    how_much,
-    how_sure,
-    inferred_line,
-    no_pattern,
-    problem_line,
-    run_lines,
-    sentence,
-    span,
-    who,
-)
-from nfslat.report.blocks import Block, Cell, Command, Item, Prose, Table, Title
+from nfslat.report.blocks import Block, Command, Item, Prose, Title
+from nfslat.report.columns import Column, columns, group_columns, table
 from nfslat.report.markdown import paragraphs
 from nfslat.report.sections.all import made_by
-from nfslat.report.sections.columns import cells_of, columns_of
 from nfslat.report.sections.overview import next_blocks
 from nfslat.report.sections.tables import op_label
-from nfslat.report.text_layout import count, shorten
+from nfslat.report.text_layout import count, first_sentence, shorten
 from nfslat.report.text_writer import write
 
 _MOST_PATTERNS = 8  # of a scope
@@ -53,8 +37,8 @@ def _blocks(fleet: Fleet, *, all_clients: bool) -> Iterator[Block]:
 
 def markdown(fleet: Fleet) -> str:
     """The report as Markdown, for a ticket: the answer is its title."""
-    first, *rest = re.split(r"(?<=\.) (?=[A-Z0-9])", fleet.verdict.text, maxsplit=1)
-    blocks = [Title(first), *map(Prose, rest), *_rest(fleet, all_clients=False)]
+    first, rest = first_sentence(fleet.verdict.text)
+    blocks = [Title(first), *([Prose(rest)] if rest else []), *_rest(fleet, all_clients=False)]
     return "\n\n".join(paragraphs(blocks)).replace("### ", "## ", 1) + "\n"
 
 
@@ -62,8 +46,8 @@ def _rest(fleet: Fleet, *, all_clients: bool) -> Iterator[Block]:
     reasons = "; ".join(fleet.verdict.reasons) or "no reason given"
     yield Prose(f"Confidence is {fleet.verdict.confidence}: {reasons}.", hanging=2)
     yield from next_blocks(fleet.verdict.next)
-    yield Prose(facts_line(fleet), hanging=2)
-    if line := inferred_line(fleet):
+    yield Prose(words.facts_line(fleet), hanging=2)
+    if line := words.inferred_line(fleet):
         yield Prose(line, hanging=2)
     yield from patterns_section(fleet, all_clients=all_clients)
     yield from clients_section(fleet, all_clients=all_clients)
@@ -71,11 +55,11 @@ def _rest(fleet: Fleet, *, all_clients: bool) -> Iterator[Block]:
     yield from ops_section(fleet)
     yield from problems_section(fleet)
     yield Title("How this was made")
-    for line in run_lines(fleet.run):
+    for line in words.run_lines(fleet.run):
         yield Prose(line, hanging=2)
     yield from drill_down_section(fleet)
     yield Title("Every number explained")
-    for word, meaning in definitions(fleet):
+    for word, meaning in words.definitions(fleet):
         yield Prose(f"{word}: {meaning}", hanging=2, style="dim")
     yield from made_by(fleet.nfslat)
 
@@ -84,25 +68,25 @@ def patterns_section(fleet: Fleet, *, all_clients: bool = False) -> Iterator[Blo
     """What adds time, and to whom: to all, to groups, to single ones; when, how much, how sure."""
     yield Title("What is common, and to whom")
     if not fleet.patterns:
-        yield Prose(no_pattern(fleet))
+        yield Prose(words.no_pattern(fleet))
     day = fleet.captures.begin
-    for scope in dict.fromkeys([*SCOPES, *(one.scope for one in fleet.patterns)]):
+    for scope in dict.fromkeys([*words.SCOPES, *(one.scope for one in fleet.patterns)]):
         found = [one for one in fleet.patterns if one.scope == scope]
         shown = found if all_clients else found[:_MOST_PATTERNS]
         for one in shown:
             yield from _pattern(one, day, all_clients=all_clients)
         if len(found) > len(shown):
             rest = len(found) - len(shown)
-            yield Item(f"{SCOPES.get(scope, scope).lower()}: {count(rest)} more (--all-clients)")
+            yield Item(f"{words.SCOPES.get(scope, scope).lower()}: {count(rest)} more (--all-clients)")
 
 
 def _pattern(one: Pattern, day: str | None, *, all_clients: bool) -> Iterator[Block]:
-    facts = [span(one.begin, one.end, day), how_much(one), f"confidence {how_sure(one)}"]
+    facts = [words.span(one.begin, one.end, day), words.how_much(one), f"confidence {words.how_sure(one)}"]
     yield Item(
-        f"{who(one)}: {one.layer}, {one.cause or 'cause not known'}; {', '.join(fact for fact in facts if fact)}",
+        f"{words.who(one)}: {one.layer}, {one.cause or 'cause not known'}; {', '.join(fact for fact in facts if fact)}",
         style="bold",
     )
-    yield Prose(sentence(one), indent=2)
+    yield Prose(words.sentence(one), indent=2)
     if one.scope != "all" and len(one.clients) > 1:
         names = some_of([shorten(name, 40) for name in one.clients], len(one.clients) if all_clients else _MOST_NAMES)
         yield Prose(f"Clients: {names}.", indent=2, hanging=2)
@@ -118,35 +102,20 @@ def ops_section(fleet: Fleet) -> Iterator[Block]:
     yield Title(
         f"Ops of all clients, ms; of {count(half)} one side is inferred" if half else "Matched ops of all clients, ms"
     )
-    columns = columns_of(rows)
-    cells: list[list[Cell]] = [
-        [
-            "all ops" if one is fleet.total else shorten(op_label(one.program, one.op), 24),
-            "" if one is fleet.total else shorten(one.version, 7),
-            one.count if one.count < _MANY else few_digits(one.count),
-            one.client_ms.mean,
-            one.network_ms.mean,
-            one.server_ms.mean,
-            one.client_ms.p99,
-            one.server_ms.p99,
-            *cells_of(one, columns),
-        ]
-        for one in rows
-    ]
-    headers = (
-        "op",
-        "vers",
-        "count",
-        "client\nmean",
-        "network\nmean",
-        "server\nmean",
-        "client\np99",
-        "server\np99",
-        *(f"{column.head}\n{column.unit}" for column in columns),
+    names = (
+        Column("op", lambda one: "all ops" if one is fleet.total else shorten(op_label(one.program, one.op), 24)),
+        Column("vers", lambda one: "" if one is fleet.total else shorten(one.version, 7)),
     )
-    yield Table("llrddddd" + "d" * len(columns), headers, cells)
+    yield table(rows, [*names, *_OPS, *group_columns(rows, between="\n")])
     if len(fleet.by_op) > len(shown):
         yield Prose(f"and {count(len(fleet.by_op) - len(shown))} more operations, which the JSON report has.")
+
+
+_OPS = (
+    Column("count", lambda one: one.count if one.count < _MANY else words.few_digits(one.count), "count"),
+    *columns("ms", *(f"{side}_ms.mean {side}\nmean" for side in ("client", "network", "server"))),
+    *columns("ms", *(f"{side}_ms.p99 {side}\np99" for side in ("client", "server"))),
+)
 
 
 def problems_section(fleet: Fleet) -> Iterator[Block]:
@@ -155,7 +124,7 @@ def problems_section(fleet: Fleet) -> Iterator[Block]:
         yield Title("What could not be done, and what to know")
     ordered = sorted(fleet.problems, key=lambda one: not one.fatal)
     for one in ordered[:_MOST_PROBLEMS]:
-        yield Item(f"{problem_line(one)}", style="accent" if one.fatal else "")
+        yield Item(f"{words.problem_line(one)}", style="accent" if one.fatal else "")
     if len(ordered) > _MOST_PROBLEMS:
         yield Item(f"and {count(len(ordered) - _MOST_PROBLEMS)} more, which the JSON report has")
     for note in fleet.notes:
@@ -164,7 +133,7 @@ def problems_section(fleet: Fleet) -> Iterator[Block]:
 
 def drill_down_section(fleet: Fleet) -> Iterator[Block]:
     """The command that shows the first client again, by itself."""
-    first = next((one for one in compared(fleet.clients) if one.command), None)
+    first = next((one for one in words.compared(fleet.clients) if one.command), None)
     if first is None:
         return
     yield Title("To look into one client")

@@ -7,30 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import NamedTuple
 
 from nfslat.answer.words import adding_up, ms, some_of
 from nfslat.fleet.model import Client, Fleet, Pattern
-from nfslat.fleet.sections.words import (
-    LETTERS,
-    STATES,
-    blamed,
-    cause_of,
-    clock_error,
-    common_prefix,
-    compared,
-    error,
-    few_digits,
-    layer_of,
-    letter,
-    lost,
-    mean_ms,
-    not_compared,
-    seconds,
-    slots_of,
-    why_not_inferred,
-)
-from nfslat.report.blocks import Block, Cell, Figure, Fitted, Gap, Item, Lines, Prose, Table, Title
+from nfslat.fleet.sections import words
+from nfslat.report.blocks import Block, Cell, Figure, Fitted, Gap, Item, Lines, Prose, Title
+from nfslat.report.columns import Column, table
 from nfslat.report.text_layout import count, plain, shorten
 
 _MOST_ROWS = 20  # full ones; further outliers stand in the grid
@@ -53,7 +35,7 @@ class Arranged:
 
 def arrange(clients: Sequence[Client], *, all_clients: bool = False) -> Arranged:
     """Who gets a row of figures, who a cell, and who is only counted."""
-    ranked = list(enumerate(compared(clients), 1))
+    ranked = list(enumerate(words.compared(clients), 1))
     most = len(ranked) if all_clients else _MOST_ROWS
     rows = [one for one in ranked if one[1].outlier][:most]
     if len(ranked) <= _ALL_ROWS:
@@ -64,13 +46,13 @@ def arrange(clients: Sequence[Client], *, all_clients: bool = False) -> Arranged
     taken = {rank for rank, _ in rows}
     others = [one for one in ranked if one[0] not in taken]
     cells = len(others) if all_clients or len(others) <= _MOST_CELLS else _WORST
-    return Arranged(rows, others[:cells], others[cells:], not_compared(clients))
+    return Arranged(rows, others[:cells], others[cells:], words.not_compared(clients))
 
 
 def clients_section(fleet: Fleet, *, all_clients: bool = False) -> Iterator[Block]:
     """All clients: rows, grid, and those that could not be compared."""
     arranged = arrange(fleet.clients, all_clients=all_clients)
-    ranked = compared(fleet.clients)
+    ranked = words.compared(fleet.clients)
     out = sum(one.outlier for one in ranked)
     yield Title(
         f"Clients: {count(out)} of {count(len(ranked))} stand{'s' if out == 1 else ''} out (means in ms)"
@@ -85,10 +67,10 @@ def clients_section(fleet: Fleet, *, all_clients: bool = False) -> Iterator[Bloc
     for state, found in arranged.apart.items():
         most = len(found) if all_clients else _WORST
         all_of_them = " (--all-clients)" if len(found) > most else ""
-        why = f" ({STATES[state]})" if state in STATES else ""
+        why = f" ({words.STATES[state]})" if state in words.STATES else ""
         names = some_of([shorten(one.name, _NAME) for one in found], most)
         yield Prose(f"{state.capitalize()}{why}, {count(len(found))}: {names}{all_of_them}.", hanging=2)
-        if reason := why_not_inferred(found):
+        if reason := words.why_not_inferred(found):
             yield Prose(f"{reason}.", indent=2, hanging=2)
 
 
@@ -108,21 +90,10 @@ def _groups(patterns: Sequence[Pattern]) -> dict[str, str]:
 def _rows(rows: list[tuple[int, Client]], groups: dict[str, str]) -> Iterator[Block]:
     """A table; below it why they stand out, once for neighbours of which the same is to be said."""
     inferred = any(client.inferred for _, client in rows)
-    yield _table(rows, [column for column in _COLUMNS if column.show is not error or inferred])
+    yield table(rows, [column for column in _COLUMNS if column is not _ERROR or inferred])
     for why, those in groupby(rows, lambda row: groups.get(row[1].name, row[1].why)):
         if why:
             yield Item(f"{_ranks([rank for rank, _ in those])}: {plain(why)}", style="dim")
-
-
-def _table(rows: list[tuple[int, Client]], columns: Sequence[_Column]) -> Table:
-    """Where it has no room, without one column after the other."""
-    first = min((column for column in columns if column.goes), key=lambda column: column.goes, default=None)
-    return Table(
-        "l" + "".join(column.align for column in columns),
-        ["client", *(column.head for column in columns)],
-        [[f"{rank} {shorten(one.name, _NAME)}", *(column.show(one) for column in columns)] for rank, one in rows],
-        narrower=None if first is None else _table(rows, [column for column in columns if column is not first]),
-    )
 
 
 def _ranks(ranks: Sequence[int]) -> str:
@@ -132,10 +103,10 @@ def _ranks(ranks: Sequence[int]) -> str:
 
 def _part(one: Client, name: str) -> Figure:
     """A part of the client SRT, or all of it, with digits that add up."""
-    network, server = mean_ms(one, "network"), mean_ms(one, "server")
+    network, server = words.mean_ms(one, "network"), words.mean_ms(one, "server")
     shown, whole = adding_up([network, server], 2)
     texts = {"client": whole, "network": shown[0], "server": shown[1]}
-    return Figure(texts[name], mean_ms(one, name))
+    return Figure(texts[name], words.mean_ms(one, name))
 
 
 def _dash(value: float | None) -> str:
@@ -143,31 +114,30 @@ def _dash(value: float | None) -> str:
 
 
 def _excess_s(value: float) -> str:
-    shown = f"{value:,.1f}" if abs(value) < 10_000 else seconds(value)
+    shown = f"{value:,.1f}" if abs(value) < 10_000 else words.seconds(value)
     return "0.0" if shown == "-0.0" else shown
 
 
-class _Column(NamedTuple):
-    head: str
-    align: str
-    show: Callable[[Client], Cell]
-    goes: int = 0  # where the line has no room, so many columns go first; 0: it stays
+def _of(head: str, show: Callable[[Client], Cell], style: str = "right", goes: int = 0) -> Column:
+    return Column(head, lambda row: show(row[1]), style, goes)
 
 
+_ERROR = _of("inferred\n+/-", words.error)
 _COLUMNS = (
-    _Column("ops", "r", lambda one: few_digits(one.ops), 4),
-    _Column("client\nSRT", "d", lambda one: _part(one, "client")),
-    _Column("= net-\nwork", "d", lambda one: _part(one, "network")),
-    _Column("+\nserver", "d", lambda one: _part(one, "server")),
-    _Column("of it\nqueue", "d", lambda one: _dash(one.queue_ms), 6),
-    _Column("inferred\n+/-", "r", error),
-    _Column("excess\ns", "r", lambda one: "-" if one.excess is None else _excess_s(one.excess.total_s)),
-    _Column("p99\nms", "d", lambda one: _dash(one.client_ms.p99 if one.client_ms else None), 3),
-    _Column("lost", "r", lost, 2),
-    _Column("clock\n+/-", "r", lambda one: clock_error(one.clock), 1),
-    _Column("slots", "r", slots_of, 5),
-    _Column("layer and\ncause", "l", lambda one: shorten(cause_of(one), 20)),
-    _Column("sure", "l", lambda one: "-" if (by := blamed(one)) is None else shorten(by.confidence, 7), 7),
+    Column("client", lambda row: f"{row[0]} {shorten(row[1].name, _NAME)}"),
+    _of("ops", lambda one: words.few_digits(one.ops), goes=4),
+    _of("client\nSRT", lambda one: _part(one, "client"), "ms"),
+    _of("= net-\nwork", lambda one: _part(one, "network"), "ms"),
+    _of("+\nserver", lambda one: _part(one, "server"), "ms"),
+    _of("of it\nqueue", lambda one: _dash(one.queue_ms), "ms", 6),
+    _ERROR,
+    _of("excess\ns", lambda one: None if one.excess is None else _excess_s(one.excess.total_s)),
+    _of("p99\nms", lambda one: _dash(one.client_ms.p99 if one.client_ms else None), "ms", 3),
+    _of("lost", words.lost, goes=2),
+    _of("clock\n+/-", lambda one: words.clock_error(one.clock), goes=1),
+    _of("slots", words.slots_of, goes=5),
+    _of("layer and\ncause", lambda one: shorten(words.cause_of(one), 20), "text"),
+    _of("sure", lambda one: None if (by := words.blamed(one)) is None else shorten(by.confidence, 7), "text", 7),
 )
 
 
@@ -176,12 +146,13 @@ _COLUMNS = (
 
 def _grid(arranged: Arranged, names: Sequence[str], width: int) -> Iterator[Block]:
     """Name, mean client SRT and layer of each, from the top down, in the order of the ranks."""
-    prefix = common_prefix(names)
+    prefix = words.common_prefix(names)
     short = [shorten(client.name.removeprefix(prefix), _NAME) for _, client in arranged.grid]
-    texts = [ms(mean_ms(client, "client"), 2) for _, client in arranged.grid]
+    texts = [ms(words.mean_ms(client, "client"), 2) for _, client in arranged.grid]
     after = [len(text.partition(".")[2]) + ("." in text) for text in texts]
     means = [text + " " * (max(after) - own) for text, own in zip(texts, after, strict=True)]  # points below each other
-    letters = [letter(layer_of(client)) + "~" * (client.inferred is not None) for _, client in arranged.grid]
+    clients = [client for _, client in arranged.grid]
+    letters = [words.letter(words.layer_of(one)) + "~" * (one.inferred is not None) for one in clients]
     marked = " ~: inferred." if any("~" in one for one in letters) else ""
     wide = max(map(len, letters))
     name, mean = max(map(len, short)), max(map(len, means))
@@ -199,7 +170,7 @@ def _grid(arranged: Arranged, names: Sequence[str], width: int) -> Iterator[Bloc
     )
     yield Lines(["   ".join(cells[i::down]).rstrip() for i in range(down)])
     if arranged.left:
-        slowest = max(mean_ms(client, "client") for _, client in arranged.left)
+        slowest = max(words.mean_ms(client, "client") for _, client in arranged.left)
         yield Prose(
             f"and {count(len(arranged.left))} more that suffer less, mean client SRT up to {ms(slowest)} ms; "
             "--all-clients shows all."
@@ -208,6 +179,6 @@ def _grid(arranged: Arranged, names: Sequence[str], width: int) -> Iterator[Bloc
 
 def _layers(clients: Iterable[Client]) -> str:
     """``S server 80, N network 12``."""
-    by = Counter(layer_of(one) for one in clients)
-    names = [*(name for name in LETTERS if by[name]), *(name for name in by if name not in LETTERS)]
-    return ", ".join(f"{letter(name)} {plain(name)} {count(by[name])}" for name in names)
+    by = Counter(words.layer_of(one) for one in clients)
+    names = [*(name for name in words.LETTERS if by[name]), *(name for name in by if name not in words.LETTERS)]
+    return ", ".join(f"{words.letter(name)} {plain(name)} {count(by[name])}" for name in names)

@@ -28,7 +28,7 @@ Rewrite = Callable[[bytes, int], bytes]  # a packet and its link type -> what is
 
 
 def anonymous(found: Correlation) -> tuple[Correlation, Rewrite]:
-    """`found` and `rewrite` for `write_extract`, so that the file tells neither who nor what (docs/anonymize.md).
+    """`found` and `rewrite` for `write_extract`, so that the file tells neither who nor what (docs/outputs.md).
 
     Addresses have the pseudonyms that they have in a report on the same captures.
     """

@@ -8,26 +8,14 @@ from nfslat.answer.model import Clock, Report
 from nfslat.answer.pictures import EnvelopePoint, Pictures
 from nfslat.model.units import to_s
 from nfslat.report.charts import events
-from nfslat.report.charts.chart import Chart, Spec
+from nfslat.report.charts.board import HEAD_PX, Board, Lane
+from nfslat.report.charts.chart import Chart
 from nfslat.report.charts.events import moment_ns
 from nfslat.report.charts.heat import time_axis
-from nfslat.report.charts.style import (
-    COLOUR,
-    PLAIN,
-    Lane,
-    beside,
-    heading,
-    lane,
-    lanes,
-    margin,
-    rule,
-    spread,
-    tips,
-    words,
-)
+from nfslat.report.charts.marks import beside, datum, note, px
+from nfslat.report.charts.style import COLOUR, PLAIN, margin, spread
 from nfslat.report.text_layout import count_of
 
-_HEAD_PX, _GAP_PX = 22, 20
 _COURSE_PX, _ENVELOPE_PX = 90, 200
 _MOST_STEPS = 8
 _KEY_PX = 14
@@ -44,30 +32,16 @@ def clock_chart(report: Report) -> list[Chart]:
     over, happened = pictures.over_time, events.marks(report)
     x = time_axis(over.begin, over.bins, over.bin_ms)
     steps = _steps(report.clock, pictures)
-    course = _course(pictures, x, steps, events.height(happened, x))
-    found = [course]
+    board = Board(x, events.height(happened, x))
+    _course(board, pictures, steps)
     near = [one for one in pictures.envelope if one.theta_ms is not None]
-    left_out = 0
-    if near:
-        envelope, left_out = _envelope(near, x, course.bottom + _GAP_PX, steps)
-        found.append(envelope)
-    height = found[-1].bottom
+    left_out = _envelope(board, near, steps) if near else 0
     alt, caption = _words(report.clock, near, steps)
     if steps:
         caption += " Dashes: a clock was set there, and theta changed by so much."
     if left_out:
         caption += f" {count_of(left_out, 'bound')} further off {'is' if left_out == 1 else 'are'} not drawn."
-    return [
-        Chart(
-            "clock",
-            "The two clocks",
-            caption,
-            alt,
-            lanes(found, height, alt, events.drawn(happened, x, found)),
-            height + 50,
-            "clock",
-        )
-    ]
+    return [board.chart("clock", "The two clocks", caption, alt, "clock", events.drawn(happened, x, board.lanes))]
 
 
 def _words(clock: Clock | None, near: list[EnvelopePoint], steps: list[tuple[float, float]]) -> tuple[str, str]:
@@ -105,7 +79,7 @@ def _steps(clock: Clock | None, pictures: Pictures) -> list[tuple[float, float]]
     return [(at, jump) for at, jump in found if 0 <= at <= end][:_MOST_STEPS]
 
 
-def _course(pictures: Pictures, x: Spec, steps: list[tuple[float, float]], top: int) -> Lane:
+def _course(board: Board, pictures: Pictures, steps: list[tuple[float, float]]) -> None:
     """theta itself, or, where none fits, what would bound it."""
     rows = pictures.envelope
     fits = any(one.theta_ms is not None for one in rows)
@@ -113,19 +87,16 @@ def _course(pictures: Pictures, x: Spec, steps: list[tuple[float, float]], top: 
         v for one in rows for v in ((one.theta_ms, *(one.bound_ms or ())) if fits else (one.least_ms, one.most_ms))
     ]
     domain = margin(spread(values), 0.15, 0.15)
-    drawn = lane(top + _HEAD_PX, _COURSE_PX, "theta, ms", domain, {"tickCount": 3, "format": ",.12~r"})
-    drawn.marks.append(heading("Estimate of theta" if fits else "What calls and replies say of theta", top + 14))
+    title = "Estimate of theta" if fits else "What calls and replies say of theta"
+    drawn = board.lane(title, "theta, ms", domain, _COURSE_PX, {"tickCount": 3, "format": ",.12~r"})
     if fits:
-        drawn.marks += _line(rows, x, drawn, steps)
+        _line(rows, drawn, steps)
     else:
-        drawn.marks += _points(rows, x, drawn, "ms", 0)
+        _points(rows, drawn, "ms", 0)
     for at, jump in steps:
-        where = {**x, "datum": at}
-        line = {"x": where, "y": {"value": drawn.top}, "y2": {"value": drawn.bottom}}
-        drawn.marks.append(rule(line, strokeDash=[4, 3]))
-        side = beside(at / x["scale"]["domain"][1])
-        drawn.marks.append(words(f"theta {jump:+,.3f} ms", where, {"value": drawn.top + 12}, fontSize=11, **side))
-    return drawn
+        drawn.upright(at, strokeDash=[4, 3])
+        side = beside(at / board.x["scale"]["domain"][1])
+        drawn.marks.append(note(f"theta {jump:+,.3f} ms", datum(board.x, at), px(drawn.top + 12), **side))
 
 
 _STRETCH = {"field": "stretch", "type": "nominal", "title": "stretch between steps"}
@@ -135,27 +106,22 @@ def _stretch(one: EnvelopePoint, steps: list[tuple[float, float]]) -> int:
     return sum(at <= one.at_s for at, _ in steps)
 
 
-def _line(rows: list[EnvelopePoint], x: Spec, drawn: Lane, steps: list[tuple[float, float]]) -> list[Spec]:
+def _line(rows: list[EnvelopePoint], drawn: Lane, steps: list[tuple[float, float]]) -> None:
     # A line for each stretch between steps: theta does not slide from one value to the other.
     values = [
         {"at": one.at_s, "theta": one.theta_ms, "stretch": _stretch(one, steps)}
         for one in rows
         if one.theta_ms is not None
     ]
-    at = {
-        "tooltip": tips(("at", "time, s", ",.6~r"), ("theta", "theta, ms", ",.9~r")),
-        "x": {**x, "field": "at"},
-        "y": drawn.at("theta"),
-        "detail": _STRETCH,
-    }
+    tip = ("at", "time, s", ",.6~r"), ("theta", "theta, ms", ",.9~r")
     # A stretch of one moment is no line: the dots show it.
-    marks = ({"type": "line", "strokeWidth": 2}, {"type": "point", "size": 8, "filled": True})
-    return [{"data": {"values": values}, "mark": {**mark, "style": "inked"}, "encoding": at} for mark in marks]
+    for kind, look in (("line", {"strokeWidth": 2}), ("point", {"size": 8, "filled": True})):
+        drawn.draw(kind, values, x="at", y="theta", tip=tip, detail=_STRETCH, style="inked", **look)
 
 
-def _envelope(rows: list[EnvelopePoint], x: Spec, top: int, steps: list[tuple[float, float]]) -> tuple[Lane, int]:
-    """Bounds and band, less the estimate: drift and steps would leave nothing to be seen of them. And how many bounds
-    are so far off that they would flatten the others."""
+def _envelope(board: Board, rows: list[EnvelopePoint], steps: list[tuple[float, float]]) -> int:
+    """Bounds and band, less the estimate: drift and steps would leave nothing to be seen of them. Returns how many
+    bounds are so far off that they would flatten the others."""
     limit = _reach(rows)
     inside = [
         replace(one, least_ms=_within(one.least_ms, one, limit), most_ms=_within(one.most_ms, one, limit))
@@ -168,11 +134,10 @@ def _envelope(rows: list[EnvelopePoint], x: Spec, top: int, steps: list[tuple[fl
     )
     shown = [v - (one.theta_ms or 0.0) for one in inside for v in _bounds(one)]
     low, high = margin(spread(shown, 0.0), 0.06, 0.06)
+    top, room = board.top, HEAD_PX + 2 + _KEY_PX * len(_KEYS)
     axis = {"format": "+" + PLAIN, "tickCount": 6}
-    drawn = lane(top + _HEAD_PX + 2 + _KEY_PX * len(_KEYS), _ENVELOPE_PX, "ms from the estimate", [low, high], axis)
-    drawn.marks.append(heading("Distance from the estimate", top + 14))
-    for row, text in enumerate(_KEYS):
-        drawn.marks.append(words(text, {"value": 0}, {"value": top + 30 + _KEY_PX * row}, fontSize=11))
+    drawn = board.lane("Distance from the estimate", "ms from the estimate", [low, high], _ENVELOPE_PX, axis, room=room)
+    drawn.marks += [note(text, px(0), px(top + 30 + _KEY_PX * row)) for row, text in enumerate(_KEYS)]
     values = [
         {
             "at": one.at_s,
@@ -183,25 +148,12 @@ def _envelope(rows: list[EnvelopePoint], x: Spec, top: int, steps: list[tuple[fl
         for one in rows
         if one.bound_ms is not None and one.theta_ms is not None
     ]
-    shown_tips = tips(
-        ("at", "time, s", ",.6~r"), ("low", "band from, ms off", "+,.4~r"), ("high", "band to, ms off", "+,.4~r")
-    )
-    drawn.marks.append(
-        {
-            "data": {"values": values},
-            "mark": {"type": "area", "style": "dim", "fillOpacity": 0.3, "line": False},
-            "encoding": {
-                "tooltip": shown_tips,
-                "x": {**x, "field": "at"},
-                "y": drawn.at("low"),
-                "y2": {"field": "high"},
-                "detail": _STRETCH,
-            },
-        }
-    )
-    drawn.marks += _points(inside, x, drawn, "ms from the estimate", 1)
-    drawn.marks.append(rule({"y": {**drawn.y, "datum": 0}}, strokeWidth=1.5))
-    return drawn, left_out
+    tip = ("at", "time, s", ",.6~r"), ("low", "band from, ms off", "+,.4~r"), ("high", "band to, ms off", "+,.4~r")
+    band = {"fillOpacity": 0.3, "line": False, "style": "dim", "detail": _STRETCH}
+    drawn.draw("area", values, x="at", y="low", y2="high", tip=tip, **band)
+    _points(inside, drawn, "ms from the estimate", 1)
+    drawn.level(0, strokeWidth=1.5)
+    return left_out
 
 
 def _bounds(one: EnvelopePoint) -> list[float]:
@@ -226,42 +178,22 @@ _KEYS = (
 )
 
 
-def _points(rows: list[EnvelopePoint], x: Spec, drawn: Lane, unit_text: str, relative: int) -> list[Spec]:
-    marks: list[Spec] = []
+def _points(rows: list[EnvelopePoint], drawn: Lane, unit_text: str, relative: int) -> None:
     kinds = (
         ("most_ms", "client", "triangle-down", "not above, by calls"),
         ("least_ms", "server", "triangle-up", "not below, by replies"),
     )
     for name, side, shape, what in kinds:
+        apart = f"{name}_apart"
         values = [
-            {
-                "at": one.at_s,
-                f"{name}_apart": getattr(one, name) - relative * (one.theta_ms or 0.0),
-                name: getattr(one, name),
-            }
+            {"at": one.at_s, apart: bound - relative * (one.theta_ms or 0.0), name: bound}
             for one in rows
-            if getattr(one, name) is not None
+            if (bound := getattr(one, name)) is not None
         ]
-        marks.append(
-            {
-                "data": {"values": values},
-                "mark": {
-                    "type": "point",
-                    "shape": shape,
-                    "size": 34,
-                    "filled": True,
-                    "color": COLOUR[side],
-                    "opacity": 0.9,
-                },
-                "encoding": {
-                    "tooltip": tips(
-                        ("at", "time, s", ",.6~r"),
-                        (f"{name}_apart", f"{what}, {unit_text}", "+,.4~r"),
-                        (name, f"theta {what}, ms", ",.9~r"),
-                    ),
-                    "x": {**x, "field": "at"},
-                    "y": drawn.at(f"{name}_apart"),
-                },
-            }
+        tip = (
+            ("at", "time, s", ",.6~r"),
+            (apart, f"{what}, {unit_text}", "+,.4~r"),
+            (name, f"theta {what}, ms", ",.9~r"),
         )
-    return marks
+        look = {"shape": shape, "size": 34, "filled": True, "color": COLOUR[side], "opacity": 0.9}
+        drawn.draw("point", values, x="at", y=apart, tip=tip, **look)

@@ -8,23 +8,10 @@ from nfslat.answer.model import MatchedRow, Report, Summary
 from nfslat.answer.pictures import Classes, Distribution
 from nfslat.answer.words import ms
 from nfslat.report.charts import legend
-from nfslat.report.charts.chart import Chart, Spec
-from nfslat.report.charts.style import (
-    COLOUR,
-    INK,
-    WHOLE,
-    Lane,
-    channel,
-    culprit_of,
-    heading,
-    lane,
-    lanes,
-    log_axis,
-    rule,
-    tips,
-    verticals,
-    words,
-)
+from nfslat.report.charts.board import Board, Lane
+from nfslat.report.charts.chart import Chart
+from nfslat.report.charts.marks import datum, heading, logarithmic, note, px, rule, verticals
+from nfslat.report.charts.style import COLOUR, INK, WHOLE, culprit_of
 from nfslat.report.charts.waterfall import slug
 from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import count_of, shorten
@@ -95,34 +82,21 @@ def _distribution(
     bounds, sides = edges(classes), _sides(one)
     low, high = domain
     figures = {} if row is None else {"client": row.client_ms, "network": row.network_ms, "server": row.server_ms}
-    x = channel(
-        "latency",
-        scale={"type": "log", "domain": [low, high], "nice": False},
-        axis=log_axis("time, log scale", low, high, grid=False),
-    )
-    decades = x["axis"]["values"]
+    x = logarithmic("latency", low, high, "time, log scale")
     keys = [
         legend.box(_TITLES["client"], _HUES["client"]),
         *(legend.layer(side, culprit, _TITLES[side]) for side in ("network", "server")),
         legend.line("percentiles", INK, strokeWidth=1.2),
     ]
-    found: list[Lane] = []
-    top = legend.height(keys)
+    board = Board(x, legend.height(keys), _GAP_PX)
     for side, counts in sides.items():
-        bars = lane(
-            top + _HEAD_PX + _LABELS_PX,
-            _BARS_PX,
-            "% of the ops",
-            [0, 100 * max(1, *counts) / one.ops],
-            {"tickCount": 2, "grid": False},
-        )
-        bars.marks.append(_bars(side, counts, one, bounds, x, bars))
+        top, domain_y = board.top, [0, 100 * max(1, *counts) / one.ops]
+        ticks = {"tickCount": 2, "grid": False}
+        bars = board.lane("", "% of the ops", domain_y, _BARS_PX, ticks, room=_HEAD_PX + _LABELS_PX)
+        _bars(side, counts, one, bounds, bars)
         bars.marks.append(heading(_TITLES[side], top + 12))
         if side in figures:
-            bars.marks += _percentiles(figures[side], domain, x, top + _HEAD_PX, bars.bottom)
-        found.append(bars)
-        top = bars.bottom + _GAP_PX
-    height = top - _GAP_PX
+            _percentiles(figures[side], domain, top + _HEAD_PX, bars)
     alt = f"Distribution of latency, {label}, {count_of(one.ops, 'op')}. " + "; ".join(
         f"{side}: median {ms(s.p50)} ms, 95th percentile {ms(s.p95)} ms, 99th percentile {ms(s.p99)} ms"
         for side, s in figures.items()
@@ -134,18 +108,11 @@ def _distribution(
     if one.first == 0 and any(counts and counts[0] for counts in sides.values()):
         caption += " The leftmost class also holds what is less, figures of zero and below it included."
     title = f"{shorten(label, _NAME)}: {count_of(one.ops, 'op')}"
-    return Chart(
-        name,
-        title[:1].upper() + title[1:],
-        caption,
-        alt,
-        lanes(found, height, alt, [*legend.legend(keys, 0), *verticals(decades, x)]),
-        height + 50,
-        "distributions",
-    )
+    behind = [*legend.legend(keys, 0), *verticals(x["axis"]["values"], x)]
+    return board.chart(name, title[:1].upper() + title[1:], caption, alt, "distributions", behind)
 
 
-def _bars(side: str, counts: list[int], one: Distribution, bounds: list[float], x: Spec, bars: Lane) -> Spec:
+def _bars(side: str, counts: list[int], one: Distribution, bounds: list[float], bars: Lane) -> None:
     values = [
         {
             "side": side,
@@ -158,39 +125,29 @@ def _bars(side: str, counts: list[int], one: Distribution, bounds: list[float], 
         for i, n in enumerate(counts)
         if n
     ]
-    return {
-        "data": {"values": values},
-        "mark": {"type": "rect", "fill": _HUES[side], "stroke": _HUES[side], "strokeWidth": 0.5},
-        "encoding": {
-            "tooltip": tips(
-                ("side", "time of"),
-                ("from", "more than, ms", ",.4~r"),
-                ("to", "at most, ms", ",.4~r"),
-                ("ops", "ops (count)", ","),
-                ("percent", "share of the ops, %", ".3~r"),
-            ),
-            "x": {**x, "field": "from"},
-            "x2": {"field": "to"},
-            "y": bars.at("percent"),
-            "y2": {"field": "base"},
-        },
-    }
+    tip = (
+        ("side", "time of"),
+        ("from", "more than, ms", ",.4~r"),
+        ("to", "at most, ms", ",.4~r"),
+        ("ops", "ops (count)", ","),
+        ("percent", "share of the ops, %", ".3~r"),
+    )
+    look = {"fill": _HUES[side], "stroke": _HUES[side], "strokeWidth": 0.5}
+    bars.draw("rect", values, x="from", x2="to", y="percent", y2="base", tip=tip, **look)
 
 
-def _percentiles(summary: Summary, domain: tuple[float, float], x: Spec, top: int, bottom: int) -> list[Spec]:
+def _percentiles(summary: Summary, domain: tuple[float, float], top: int, bars: Lane) -> None:
     """Upright lines with labels above the bars, each label on a line of its own, so that none lies on another."""
     low, high = domain
-    marks = []
     figures = [("p50", summary.p50), ("p95", summary.p95), ("p99", summary.p99)]
     places = [math.log(min(max(v, low), high) / low) / math.log(high / low) for _, v in figures]
     # The outermost label on the side where labels go has the shortest line, so that no line crosses a label.
     leftward = places[-1] > 0.75
     labels = list(zip(figures, places, strict=True))
     for level, ((which, value), place) in enumerate(reversed(labels) if leftward else labels):
-        at = {**x, "datum": min(max(value, low), high)}
+        at = datum(bars.x, min(max(value, low), high))
         y = top + _LABEL_PX * (level + 1) - 3
-        marks.append(rule({"x": at, "y": {"value": y - 9}, "y2": {"value": bottom}}, strokeWidth=1.2))
+        bars.marks.append(rule(x=at, y=px(y - 9), y2=px(bars.bottom), strokeWidth=1.2))
         off = " (left of the axis)" if value < low else " (right of the axis)" if value > high else ""
         side = {"align": "right", "dx": -4} if leftward and place > 0.3 else {"align": "left", "dx": 4}
-        marks.append(words(f"{which} {ms(value)} ms{off}", at, {"value": y + 1}, fontSize=11, **side))
-    return marks
+        bars.marks.append(note(f"{which} {ms(value)} ms{off}", at, px(y + 1), **side))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from nfslat.answer.model import Report
 from nfslat.answer.pictures import Event
@@ -12,9 +13,11 @@ from nfslat.answer.words import ms
 from nfslat.findings.catalogue import row
 from nfslat.model.record import Record
 from nfslat.model.units import to_s
+from nfslat.report.charts.board import Lane
 from nfslat.report.charts.chart import Spec
 from nfslat.report.charts.legend import LINE_PX
-from nfslat.report.charts.style import CULPRIT, INK, Lane, tips, words
+from nfslat.report.charts.marks import at_px, group, mark, note, on, px, text_of
+from nfslat.report.charts.style import CULPRIT, INK
 from nfslat.report.text_layout import count, duration
 
 _MOST = 8  # that are marked; the table has all
@@ -147,39 +150,31 @@ def drawn(found: Sequence[Mark], x: Spec, over: Sequence[Lane]) -> list[Spec]:
         }
         for row, (one, level) in enumerate(zip(shown, levels, strict=True))
     ]
-    shown_tips = tips(("what", "event, what"), ("begin", "from, s", ",.6~r"), ("end", "until, s", ",.6~r"))
+    tip = ("what", "event, what"), ("begin", "from, s", ",.6~r"), ("end", "until, s", ",.6~r")
     hue = {"condition": {"test": "datum.is_cause", "value": CULPRIT}, "value": INK}
-    at = {"x": {**x, "field": "begin"}}
+    bold = {"fontWeight": "bold", "fontSize": 12}
+    begin = on(x, "begin")
     layers: list[Spec] = [
-        _text("letter", {"value": 4}, "line", hue, fontWeight="bold", fontSize=12),
-        _text("what", {"value": 16}, "line", {"value": INK}, align="left", fontSize=11),
-        _text("letter", at["x"], "level", hue, fontWeight="bold", fontSize=12),
+        _text("letter", px(4), "line", hue, **bold),
+        _text("what", px(16), "line", {"value": INK}, align="left", fontSize=11),
+        _text("letter", begin, "level", hue, **bold),
     ]
     for lane in over:
-        sides = {"y": {"value": lane.top}, "y2": {"value": lane.bottom}, "tooltip": shown_tips}
-        shade = {"type": "rect", "fillOpacity": 0.1, "aria": False}
-        line = {"type": "rule", "strokeDash": [3, 3], "strokeWidth": 1, "aria": False}
+        sides: Spec = {"x": begin, "y": px(lane.top), "y2": px(lane.bottom), "tip": tip, "aria": False}
         layers += [
-            {"mark": shade, "encoding": {**at, "x2": {"field": "end"}, **sides, "fill": hue}},
-            {"mark": line, "encoding": {**at, **sides, "stroke": hue}},
+            mark("rect", x2="end", fill=hue, fillOpacity=0.1, **sides),
+            mark("rule", stroke=hue, strokeDash=[3, 3], strokeWidth=1, **sides),
         ]
-    marks: list[Spec] = [{"description": "Events", "data": {"values": values}, "layer": layers}]
+    marks: list[Spec] = [group(values, name="Events", layer=layers)]
     if len(found) > len(shown):
         more = f"and {count(len(found) - len(shown))} more, in the table"
-        marks.append(words(more, {"value": 16}, {"value": LINE_PX * len(shown) + 10}, fontSize=11))
+        marks.append(note(more, px(16), px(LINE_PX * len(shown) + 10)))
     return marks
 
 
-def _text(field: str, x: Spec, y: str, colour: Spec, **mark: object) -> Spec:
-    return {
-        "mark": {"type": "text", "align": "center", "baseline": "alphabetic", "tooltip": None, **mark},
-        "encoding": {
-            "x": x,
-            "y": {"field": y, "type": "quantitative", "scale": None, "axis": None, "title": None},
-            "text": {"field": field, "type": "nominal", "title": None},
-            "color": colour,
-        },
-    }
+def _text(field: str, x: Spec, y: str, colour: Spec, **look: Any) -> Spec:
+    look = {"align": "center", "baseline": "alphabetic", "tooltip": None, **look}
+    return mark("text", x=x, y=at_px(y), text=text_of(field), color=colour, **look)
 
 
 def _levels(shown: Sequence[Mark], x: Spec) -> list[int]:

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 
 from nfslat.answer.pictures import Flying
 from nfslat.report.charts import legend
+from nfslat.report.charts.board import Board, Lane
 from nfslat.report.charts.chart import Spec
 from nfslat.report.charts.legend import Entry
-from nfslat.report.charts.style import COLOUR, DASH, PLAIN, Lane, counted, heading, lane, tips
+from nfslat.report.charts.marks import group
+from nfslat.report.charts.style import COLOUR, DASH, PLAIN, counted
 
-_HEAD_PX, _PLOT_PX = 22, 110
+_PLOT_PX = 110
 _FAR = 4  # a limit so many times higher than what is in flight would flatten it
 _LIMIT_DASH = [12, 5]
 # The two are often alike: the client's lies wide, with a shade, below the server's.
@@ -24,24 +26,19 @@ _HUE = {"client": "client", "server": "server", "capture": "client"}
 _MOST = 0.55  # how solid the lines of the most at once are
 
 
-def flying_lane(both: Mapping[str, Flying], bin_s: float, x: Spec, top: int) -> Lane:
+def flying_lane(board: Board, both: Mapping[str, Flying], bin_s: float) -> None:
     """Of both sides, or of "capture" alone. A shade reaches up to the mean that it belongs to."""
     most = max([1, *(n for one in both.values() for n in one.max)])
     limits = [one.limit for one in both.values() if one.limit is not None and one.limit <= _FAR * most]
     entries = [entry for side, one in both.items() for entry in _entries(side, one, most)]
-    drawn = lane(
-        top + _HEAD_PX + legend.height(entries),
-        _PLOT_PX,
-        "ops in flight",
-        [0, max([most, *limits]) * 1.05],
-        {"format": PLAIN, "tickCount": 5, "tickMinStep": 1},
-    )
-    drawn.marks += [heading("In flight", top + 14), *legend.legend(entries, top + _HEAD_PX - 2)]
+    ticks = {"format": PLAIN, "tickCount": 5, "tickMinStep": 1}
+    drawn = board.lane("In flight", "ops in flight", [0, max([most, *limits]) * 1.05], _PLOT_PX, ticks, entries)
     for side, one in both.items():
-        drawn.marks.append(_of_side(side, one, bin_s, x, drawn))
+        _of_side(side, one, bin_s, drawn)
         if one.limit in limits:
-            drawn.marks.append(_limit(side, one, drawn))
-    return drawn
+            tip = (("limit", f"{one.limit_of or 'limit'} of the {side} (count)", ","),)
+            look = {"stroke": COLOUR[_HUE[side]], "strokeWidth": 2, "strokeDash": _LIMIT_DASH}
+            drawn.draw("rule", [{"limit": one.limit}], y="limit", tip=tip, **look)
 
 
 def limit_text(flying: Flying) -> str:
@@ -70,46 +67,28 @@ def _entries(side: str, one: Flying, most: int) -> list[Entry]:
     return found
 
 
-def _of_side(side: str, one: Flying, bin_s: float, x: Spec, drawn: Lane) -> Spec:
+def _of_side(side: str, one: Flying, bin_s: float, drawn: Lane) -> None:
     mean, most = f"{side}_mean", f"{side}_max"
     values = [
         {"from": i * bin_s, "to": (i + 1) * bin_s, mean: value, most: n, "base": 0}
         for i, (value, n) in enumerate(zip(one.mean, one.max, strict=True))
     ]
-    shown = tips(
+    tip = (
         ("from", "from, s", ",.6~r"),
         ("to", "until, s", ",.6~r"),
         (mean, f"in flight, {_name(side)}, mean (ops)", ",.4~r"),
         (most, f"in flight, {_name(side)}, most (ops)", ","),
     )
-    colour, dash = COLOUR[_HUE[side]], _MEAN[side]
-    at, step = {"x": {**x, "field": "from"}}, {"x": {**x, "field": "edge"}}
+    colour = COLOUR[_HUE[side]]
     # What the pointer finds, and the shade: up to the mean.
-    bars: Spec = {
-        "mark": {"type": "rect", "fill": colour, "fillOpacity": _SHADE[side], "aria": False},
-        "encoding": {**at, "x2": {"field": "to"}, "y": drawn.at(mean), "y2": {"field": "base"}, "tooltip": shown},
-    }
-    thin = {"stroke": colour, "strokeWidth": 1, "strokeOpacity": _MOST}
+    shade: Spec = {"fill": colour, "fillOpacity": _SHADE[side], "aria": False}
+    bars = drawn.made("rect", x="from", x2="to", y=mean, y2="base", tip=tip, **shade)
+    thin = {"strokeWidth": 1, "strokeOpacity": _MOST}
     lines = [
-        {"mark": {"type": "line", "tooltip": None, **look}, "encoding": {**step, "y": drawn.at(name)}}
-        for name, look in ((most, thin), (mean, {"stroke": colour, **dash}))
+        drawn.made("line", x="edge", y=name, stroke=colour, tooltip=None, **look)
+        for name, look in ((most, thin), (mean, _MEAN[side]))
     ]
     # A line has a point at either edge of a bin: its steps are those of the shade.
     edges = [{"calculate": "[datum.from, datum.to]", "as": "edge"}, {"flatten": ["edge"]}]
-    return {
-        "description": f"In flight, {_name(side)}",
-        "data": {"values": values},
-        "layer": [bars, {"transform": edges, "layer": lines}],
-    }
-
-
-def _limit(side: str, one: Flying, drawn: Lane) -> Spec:
-    """The limit of a side as a line."""
-    return {
-        "data": {"values": [{"limit": one.limit}]},
-        "mark": {"type": "rule", "stroke": COLOUR[_HUE[side]], "strokeWidth": 2, "strokeDash": _LIMIT_DASH},
-        "encoding": {
-            "y": drawn.at("limit"),
-            "tooltip": tips(("limit", f"{one.limit_of or 'limit'} of the {side} (count)", ",")),
-        },
-    }
+    layers = [bars, {"transform": edges, "layer": lines}]
+    drawn.marks.append(group(values, name=f"In flight, {_name(side)}", layer=layers))

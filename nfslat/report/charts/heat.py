@@ -10,25 +10,15 @@ from nfslat.answer.model import Report
 from nfslat.answer.pictures import Classes, Flying
 from nfslat.model.record import Record
 from nfslat.report.charts import events, legend
+from nfslat.report.charts.board import Board, Lane
 from nfslat.report.charts.chart import Chart, Spec
 from nfslat.report.charts.distributions import edges
 from nfslat.report.charts.flying import flying_lane, limit_text
-from nfslat.report.charts.style import (
-    INK,
-    PLAIN,
-    STRONG,
-    Lane,
-    channel,
-    culprit_of,
-    heading,
-    lane,
-    lanes,
-    log_axis,
-    tips,
-)
+from nfslat.report.charts.marks import group, linear
+from nfslat.report.charts.style import INK, STRONG, culprit_of, log_ticks
 from nfslat.report.text_layout import count, count_of
 
-_HEAD_PX, _GAP_PX, _HEAT_PX = 22, 18, 150
+_GAP_PX, _HEAT_PX = 18, 150
 _ZEROS = r"(?<=\d{3})0{3}(?=Z$|\+)"  # below a microsecond
 _PALEST = 0.65  # of STRONG: 3:1 against the paper
 _STRENGTHS = (_PALEST, (1 + _PALEST) / 2, 1.0)
@@ -62,11 +52,7 @@ class _Map(Record):
 def time_axis(begin: str, bins: int, bin_ms: float) -> Spec:
     """The x channel of a chart over time."""
     title = ["time since the first call, s", f"begin: {re.sub(_ZEROS, '', begin)}"]
-    return channel(
-        "time since the first call, s",
-        scale={"domain": [0.0, bins * bin_ms / 1e3 or 1.0], "nice": False, "zero": False},
-        axis={"title": title, "format": PLAIN, "grid": False, "tickCount": 10, "titleLimit": 600},
-    )
+    return linear(title[0], 0.0, bins * bin_ms / 1e3 or 1.0, title=title, tickCount=10, titleLimit=600)
 
 
 def heat_chart(report: Report) -> list[Chart]:
@@ -84,32 +70,22 @@ def heat_chart(report: Report) -> list[Chart]:
         legend.box(f"ops in a cell: 1 (palest) to {count(most)}", STRONG["whole"], *_STRENGTHS),
         legend.line("mean of each bin", INK, strokeWidth=1.3),
     ]
-    top = events.height(happened, x)
-    drawn: list[Lane] = []
-    key_marks = legend.legend(keys, top)
-    top += legend.height(keys)
-    culprit = culprit_of(report)
+    above, culprit = events.height(happened, x), culprit_of(report)
+    board = Board(x, above + legend.height(keys), _GAP_PX)
     for row in found.rows:
-        axis = log_axis("time, log scale", low, high, grid=True)
-        one = lane(top + _HEAD_PX, _HEAT_PX, axis.pop("title"), [low, high], axis, type="log")
         title = f"{row.title.partition(' (')[0]}: the fault is here" if row.hue == culprit else row.title
-        one.marks += [
-            _cells(row, found, bounds, x, one, most),
-            _line(row, found.bin_s, x, one, low, high),
-            heading(title, top + 14),
-        ]
-        drawn.append(one)
-        top = one.bottom + _GAP_PX
-    drawn[0].marks += key_marks
-    drawn.append(flying_lane(found.flying, found.bin_s, x, top))
-    height = drawn[-1].bottom
+        one = board.lane(title, "time, log scale", [low, high], _HEAT_PX, log_ticks(low, high, grid=True), type="log")
+        _cells(row, found, bounds, one, most)
+        _line(row, found.bin_s, one, low, high)
+    board.lanes[0].marks += legend.legend(keys, above)
+    flying_lane(board, found.flying, found.bin_s)
     # For the page's table of the figures: what the three numbers of a cell stand for.
     cells_are = {"cells": {"bin_s": found.bin_s, "bounds_ms": bounds}}
     alt, caption = _alt(found, happened), _caption(found)
     if min(used) == 0:
         caption += " The lowest cells also hold what took less, figures of zero and below it included."
-    spec = lanes(drawn, height, alt, events.drawn(happened, x, drawn), usermeta=cells_are)
-    return [Chart("heat", "Latency over time", caption, alt, spec, height + 50, "heat")]
+    behind = events.drawn(happened, x, board.lanes)
+    return [board.chart("heat", "Latency over time", caption, alt, "heat", behind, usermeta=cells_are)]
 
 
 def _map_of(report: Report) -> _Map | None:
@@ -148,44 +124,45 @@ def _caption(found: _Map) -> str:
     return text
 
 
-def _cells(row: _Row, found: _Map, bounds: list[float], x: Spec, one: Lane, most: int) -> Spec:
-    # Rows of three numbers, for there are thousands of them; the bounds are looked up where they are drawn.
+def _cells(row: _Row, found: _Map, bounds: list[float], one: Lane, most: int) -> None:
     seconds = found.bin_s
-    return {
-        "description": f"Cells: {row.title}",
-        "data": {"values": [list(cell) for cell in row.cells]},
-        "transform": [
-            {"calculate": f"datum[0] * {seconds!r}", "as": "from"},
-            {"calculate": f"(datum[0] + 1) * {seconds!r}", "as": "to"},
-            {"calculate": f"{bounds}[datum[1]]", "as": "above"},
-            {"calculate": f"{bounds}[datum[1] + 1]", "as": "most"},
-            {"calculate": "datum[2]", "as": "ops"},
-        ],
-        "mark": {"type": "rect", "fill": STRONG[row.hue], "aria": False},
-        "encoding": {
-            "x": {**x, "field": "from"},
-            "x2": {"field": "to"},
-            "y": one.at("above"),
-            "y2": {"field": "most"},
-            "fillOpacity": {
-                "field": "ops",
-                "type": "quantitative",
-                "scale": {"type": "log", "domain": [1, max(most, 2)], "range": [_PALEST, 1]},
-                "legend": None,
-                "title": "ops (count)",
-            },
-            "tooltip": tips(
-                ("from", "sent from, s", ",.6~r"),
-                ("to", "sent until, s", ",.6~r"),
-                ("above", "latency more than, ms", ",.4~r"),
-                ("most", "latency at most, ms", ",.4~r"),
-                ("ops", "ops (count)", ","),
-            ),
-        },
+    strength = {
+        "field": "ops",
+        "type": "quantitative",
+        "scale": {"type": "log", "domain": [1, max(most, 2)], "range": [_PALEST, 1]},
+        "legend": None,
+        "title": "ops (count)",
     }
+    one.draw(
+        "rect",
+        # Rows of three numbers, for there are thousands of them; the bounds are looked up where they are drawn.
+        [list(cell) for cell in row.cells],
+        name=f"Cells: {row.title}",
+        calculate={
+            "from": f"datum[0] * {seconds!r}",
+            "to": f"(datum[0] + 1) * {seconds!r}",
+            "above": f"{bounds}[datum[1]]",
+            "most": f"{bounds}[datum[1] + 1]",
+            "ops": "datum[2]",
+        },
+        tip=(
+            ("from", "sent from, s", ",.6~r"),
+            ("to", "sent until, s", ",.6~r"),
+            ("above", "latency more than, ms", ",.4~r"),
+            ("most", "latency at most, ms", ",.4~r"),
+            ("ops", "ops (count)", ","),
+        ),
+        x="from",
+        x2="to",
+        y="above",
+        y2="most",
+        fillOpacity=strength,
+        fill=STRONG[row.hue],
+        aria=False,
+    )
 
 
-def _line(row: _Row, seconds: float, x: Spec, one: Lane, low: float, high: float) -> Spec:
+def _line(row: _Row, seconds: float, one: Lane, low: float, high: float) -> None:
     """The mean of each bin; a gap where there is none, or none that a log scale has a place for."""
     name = f"{row.name}_ms"
     values: list[dict[str, Any]] = [
@@ -199,13 +176,7 @@ def _line(row: _Row, seconds: float, x: Spec, one: Lane, low: float, high: float
         {**gaps, "strokeWidth": 1.3, "style": "inked"},
         {"type": "point", "size": 9, "filled": True, "style": "inked", "aria": False},
     )
-    return {
-        "description": f"Means: {row.title}",
-        "data": {"values": values},
-        "encoding": {
-            "tooltip": tips(("at", "middle of the bin, s", ",.6~r"), (name, f"{row.name}, mean, ms", ",.4~r")),
-            "x": {**x, "field": "at"},
-            "y": one.at(name),
-        },
-        "layer": [{"mark": mark} for mark in marks],
-    }
+    tip = ("at", "middle of the bin, s", ",.6~r"), (name, f"{row.name}, mean, ms", ",.4~r")
+    encoding = one.made("", x="at", y=name, tip=tip)["encoding"]
+    layers = [{"mark": mark} for mark in marks]
+    one.marks.append(group(values, name=f"Means: {row.title}", encoding=encoding, layer=layers))

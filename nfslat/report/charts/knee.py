@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from nfslat.answer.model import InFlight, Level, Report
 from nfslat.answer.words import percent
+from nfslat.report.charts.board import Board, Lane
 from nfslat.report.charts.chart import Chart, Spec
-from nfslat.report.charts.style import (
-    COLOUR,
-    DASH,
-    PLAIN,
-    Lane,
-    beside,
-    channel,
-    counted,
-    lane,
-    lanes,
-    rule,
-    tips,
-    words,
-)
+from nfslat.report.charts.marks import Tip, beside, datum, group, linear, note, px, rule, words
+from nfslat.report.charts.style import COLOUR, DASH, PLAIN, counted
 from nfslat.report.text_layout import count
 
 _LEAST_SHARE = 0.01  # of the time; what is said of less is chance
@@ -50,21 +41,18 @@ def knee_chart(report: Report) -> list[Chart]:
         )
         if number is not None
     ]
-    top = _LABEL_PX * (len(found) + len(marked)) + 10
-    drawn = lane(top, _PLOT_PX, "answered, ops/s", [0, fastest * 1.08 or 1.0], {"format": PLAIN, "tickCount": 6})
     end = max([most, *limits]) * 1.05
-    x = channel(
-        "in flight, ops",
-        scale={"domain": [0, end], "nice": False, "zero": False},
-        axis={"title": "in flight at once, ops", "format": PLAIN, "values": _whole(end), "grid": False},
-    )
+    board = Board(linear("in flight, ops", 0, end, title="in flight at once, ops", values=_whole(end)))
+    top, domain = _LABEL_PX * (len(found) + len(marked)) + 10, [0, fastest * 1.08 or 1.0]
+    drawn = board.lane("", "answered, ops/s", domain, _PLOT_PX, {"format": PLAIN, "tickCount": 6}, room=top)
     for row, side in enumerate(found):
-        drawn.marks += [_dots(drawn, side, levels[side], largest, x), *_key(side, _LABEL_PX * row + 12)]
+        _dots(drawn, side, levels[side], largest)
+        drawn.marks += line_key(_KEYS[side], COLOUR[_hue(side)], DASH[_hue(side)], _LABEL_PX * row + 12)
     for row, (side, number, text, dash) in enumerate(marked, len(found)):
-        at, y = {**x, "datum": number}, _LABEL_PX * row + 12
-        line = {"x": at, "y": {"value": y - 9}, "y2": {"value": drawn.bottom}}
-        drawn.marks.append(rule(line, stroke=COLOUR[_hue(side)], strokeWidth=2, strokeDash=dash))
-        drawn.marks.append(words(text, at, {"value": y}, fontSize=11, **beside(number / end)))
+        at, y = datum(board.x, number), _LABEL_PX * row + 12
+        look = {"stroke": COLOUR[_hue(side)], "strokeWidth": 2, "strokeDash": dash}
+        drawn.marks.append(rule(x=at, y=px(y - 9), y2=px(drawn.bottom), **look))
+        drawn.marks.append(note(text, at, px(y), **beside(number / end)))
     said = [_said(side, levels[side], knee, limit) for side, (_, knee, limit) in found.items()]
     alt = "Throughput against ops in flight. " + " ".join(said)
     caption = (
@@ -73,12 +61,7 @@ def knee_chart(report: Report) -> list[Chart]:
         "moments, a start or a burst of replies, and say little of the load. Levels with less than 1 % of the time are "
         "left out."
     )
-    height = top + _PLOT_PX
-    return [
-        Chart(
-            "knee", "Throughput against ops in flight", caption, alt, lanes([drawn], height, alt), height + 50, "knee"
-        )
-    ]
+    return [board.chart("knee", "Throughput against ops in flight", caption, alt, "knee")]
 
 
 def _whole(end: float) -> list[int]:
@@ -115,19 +98,10 @@ def _hue(side: str) -> str:
     return side if side in COLOUR else "client"
 
 
-def _key(side: str, y: int) -> list[Spec]:
-    """The piece of line that stands for a side, with its name."""
-    at = {"x": {"value": 0}, "x2": {"value": 30}, "y": {"value": y - 4}}
-    line = rule(at, stroke=COLOUR[_hue(side)], strokeWidth=2, strokeDash=DASH[_hue(side)])
-    return [line, words(_KEYS[side], {"value": 36}, {"value": y})]
-
-
-def _dots(drawn: Lane, side: str, rows: list[Level], largest: float, x: Spec) -> Spec:
-    colour, dash = COLOUR[_hue(side)], DASH[_hue(side)]
+def _dots(drawn: Lane, side: str, rows: list[Level], largest: float) -> None:
     values = [
         {"side": side, "in_flight": one.in_flight, "ops_per_s": one.ops_per_s, "share": one.share} for one in rows
     ]
-    at = {"x": {**x, "field": "in_flight"}, "y": drawn.at("ops_per_s")}
     size = {
         "field": "share",
         "type": "quantitative",
@@ -135,18 +109,36 @@ def _dots(drawn: Lane, side: str, rows: list[Level], largest: float, x: Spec) ->
         "legend": None,
         "title": "share of the time",
     }
-    shown = tips(
+    tip = (
         ("side", "capture of"),
         ("in_flight", "in flight, ops", ","),
         ("ops_per_s", "answered, ops/s", ",.4~r"),
         ("share", "share of the time", ".1%"),
     )
     shape = "diamond" if side == "server" else "circle"
-    dots = {"type": "point", "fill": colour, "stroke": None, "fillOpacity": 0.9, "shape": shape}
-    return {
-        "data": {"values": values},
-        "layer": [
-            {"mark": {"type": "line", "stroke": colour, "strokeWidth": 2, "strokeDash": dash}, "encoding": at},
-            {"mark": dots, "encoding": {"tooltip": shown, **at, "size": size}},
-        ],
-    }
+    line_and_dots(drawn, values, "in_flight", "ops_per_s", (COLOUR[_hue(side)], DASH[_hue(side)], shape), tip, size)
+
+
+def line_and_dots(
+    drawn: Lane,
+    values: Sequence[dict[str, Any]],
+    x: str,
+    y: str,
+    look: tuple[str, list[int], str],
+    tip: Sequence[Tip],
+    size: Spec | float,
+) -> None:
+    """A line with a dot for each of its points; `look` is colour, dash and shape."""
+    colour, dash, shape = look
+    dots: Spec = {"fill": colour, "stroke": None, "fillOpacity": 0.9, "shape": shape}
+    layers = [
+        drawn.made("line", x=x, y=y, stroke=colour, strokeWidth=2, strokeDash=dash),
+        drawn.made("point", x=x, y=y, size=size, tip=tip, **dots),
+    ]
+    drawn.marks.append(group(values, layer=layers))
+
+
+def line_key(text: str, colour: str, dash: list[int], y: int) -> list[Spec]:
+    """The piece of line that stands for one, with its name."""
+    line = rule(x=px(0), x2=px(30), y=px(y - 4), stroke=colour, strokeWidth=2, strokeDash=dash)
+    return [line, words(text, px(36), px(y))]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from nfslat.model.record import Record
 from nfslat.report.charts.chart import Spec
-from nfslat.report.charts.style import COLOUR, point, rule, words
+from nfslat.report.charts.marks import mark, note, px, rule
+from nfslat.report.charts.style import COLOUR
 
 LINE_PX = 14
 _SWATCH_PX, _BOX_PX = 30, 9
@@ -51,11 +52,10 @@ def legend(entries: Sequence[Entry], top: int) -> list[Spec]:
         wide = _SWATCH_PX / len(entry.looks)
         for at, look in enumerate(entry.looks):
             if "shape" in look:
-                marks.append(point({"x": {"value": _SWATCH_PX / 2}, "y": {"value": y - 4}}, **look))
-                continue
-            ends = {"x": {"value": at * wide}, "x2": {"value": (at + 1) * wide}, "y": {"value": y - 4}}
-            marks.append(rule(ends, **look))
-        marks.append(words(entry.text, {"value": _SWATCH_PX + 6}, {"value": y}, fontSize=11))
+                marks.append(mark("point", [{}], x=px(_SWATCH_PX / 2), y=px(y - 4), tooltip=None, **look))
+            else:
+                marks.append(rule(x=px(at * wide), x2=px((at + 1) * wide), y=px(y - 4), **look))
+        marks.append(note(entry.text, px(_SWATCH_PX + 6), px(y)))
     return marks
 
 

@@ -6,8 +6,10 @@ from typing import Any
 
 from nfslat.answer.model import MatchedRow, Report
 from nfslat.answer.words import adding_up, ms, shares_adding_up
+from nfslat.report.charts.board import chart
 from nfslat.report.charts.chart import Chart, Spec
-from nfslat.report.charts.style import INK, ON_COLOUR, SIDES, as_it_is, channel, heading, spread, tips, unit
+from nfslat.report.charts.marks import as_it_is, at_px, by_side, group, heading, linear, mark, on, px, text_of, written
+from nfslat.report.charts.style import INK, ON_COLOUR, spread
 from nfslat.report.text_layout import count_of
 
 _HEAD_PX, _BAR_PX, _LINE_PX, _GAP_PX = 22, 28, 18, 26
@@ -78,8 +80,8 @@ def parts_chart(report: Report) -> list[Chart]:
         caption += " How the network time divides between call and reply cannot be told from these clocks."
     elif error is not None:
         caption += f" call_net and reply_net are known to +/- {ms(error)} ms, their sum is exact."
-    spec = unit(layers, height, alt, resolve={"scale": {"x": "independent"}})
-    return [Chart("parts", "Where the time goes, part by part", caption, alt, spec, height + 10, "parts")]
+    title, scales = "Where the time goes, part by part", {"scale": {"x": "independent"}}
+    return [chart("parts", title, caption, alt, "parts", layers, height, foot_px=10, resolve=scales)]
 
 
 def _segments(row: MatchedRow, split: bool, queue: bool) -> list[tuple[str, float]]:
@@ -109,53 +111,43 @@ def _bar(title: str, segments: list[tuple[str, float]], texts: list[str], top: i
     low, high = spread(domain_at)
     for one in values:
         one["number"] = one["number"] if abs(one["ms"]) >= _NUMBERED * (high - low) else ""
-    x = channel("time, ms", scale={"domain": [low, high], "nice": False, "zero": False}, axis=None)
-    y: Spec = {"type": "quantitative", "title": None, "scale": None, "axis": None}
-    hue: Spec = {"field": "side", "type": "nominal", "scale": SIDES, "legend": None, "title": "layer"}
+    x = {**linear("time, ms", low, high), "axis": None}
     bar_top = top + _HEAD_PX
-    bar = {
-        "mark": {"type": "rect", "strokeWidth": 1},
-        "encoding": {
-            "tooltip": tips(("text", "part, ms")),
-            "x": {**x, "field": "start"},
-            "x2": {"field": "end"},
-            "y": {"value": bar_top},
-            "y2": {"value": bar_top + _BAR_PX},
-            "fill": hue,
-            "stroke": hue,
-            "fillOpacity": as_it_is("solid"),
-        },
+    in_hue: Spec = {
+        "fill": by_side("side", "layer"),
+        "stroke": by_side("side", "layer"),
+        "fillOpacity": as_it_is("solid"),
     }
-    numbers: Spec = {
-        "transform": [{"calculate": "(datum.start + datum.end) / 2", "as": "middle"}],
-        "mark": {"type": "text", "align": "center", "baseline": "middle", "style": "heading"},
-        "encoding": {
-            "x": {**x, "field": "middle"},
-            "y": {"value": bar_top + _BAR_PX / 2},
-            "text": {"field": "number", "type": "nominal", "title": None},
-            "color": {
-                "condition": [
-                    {"test": f"datum.solid < {_SOLID}", "value": INK},
-                    {"test": "datum.side === 'server'", "value": ON_COLOUR["server"]},
-                ],
-                "value": ON_COLOUR["network"],
-            },
-        },
+    on_bar = {
+        "condition": [
+            {"test": f"datum.solid < {_SOLID}", "value": INK},
+            {"test": "datum.side === 'server'", "value": ON_COLOUR["server"]},
+        ],
+        "value": ON_COLOUR["network"],
     }
-    swatches = {
-        "mark": {"type": "rect", "strokeWidth": 1},
-        "encoding": {
-            "x": {"value": 1},
-            "x2": {"value": 1 + _SWATCH_PX},
-            "y": {**y, "field": "swatch"},
-            "y2": {"field": "swatch_end"},
-            "fill": hue,
-            "stroke": hue,
-            "fillOpacity": as_it_is("solid"),
-        },
-    }
-    lines = {
-        "mark": {"type": "text", "align": "left", "baseline": "alphabetic", "x": _SWATCH_PX + 8},
-        "encoding": {"y": {**y, "field": "line"}, "text": {"field": "text", "type": "nominal", "title": None}},
-    }
-    return [heading(title, top + 14), {"data": {"values": values}, "layer": [bar, numbers, swatches, lines]}]
+    layers = [
+        mark(
+            "rect",
+            tip=[("text", "part, ms")],
+            x=on(x, "start"),
+            x2="end",
+            y=px(bar_top),
+            y2=px(bar_top + _BAR_PX),
+            strokeWidth=1,
+            **in_hue,
+        ),
+        mark(
+            "text",
+            calculate={"middle": "(datum.start + datum.end) / 2"},
+            x=on(x, "middle"),
+            y=px(bar_top + _BAR_PX / 2),
+            text=text_of("number"),
+            color=on_bar,
+            align="center",
+            baseline="middle",
+            style="heading",
+        ),
+        mark("rect", x=px(1), x2=px(1 + _SWATCH_PX), y=at_px("swatch"), y2="swatch_end", strokeWidth=1, **in_hue),
+        written("line", "text", _SWATCH_PX + 8),
+    ]
+    return [heading(title, top + 14), group(values, layer=layers)]

@@ -1,15 +1,13 @@
-"""Colours, axes, lanes and labels that all charts have in common."""
+"""Colours, the theme, and axes that all charts have in common."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from msgspec import Struct
-
 from nfslat.answer.model import Report
-from nfslat.report.charts.chart import VEGA_LITE, Spec
+from nfslat.report.charts.chart import Spec
 from nfslat.report.text_layout import count
 
 # Colours are the variables of page.css, which has a set for light, dark and print; `on_paper` fills them in for
@@ -129,14 +127,13 @@ _SPOKEN = (
 )
 
 
-def log_axis(title: str, low: float, high: float, **more: Any) -> Spec:
-    """An axis of latency from `low` to `high` ms, with a label a decade, or more where there are few."""
+def log_ticks(low: float, high: float, **more: Any) -> Spec:
+    """Of an axis of latency from `low` to `high` ms: a label a decade, or more where there are few."""
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1,) if len(exponents) > 4 else (1, 2, 5)
-    values = [step * 10.0**exponent for exponent in exponents for step in steps]
     # 10.0**-3 * 5 is not 0.005; what is read from the text is.
-    values = [float(f"{value:.6g}") for value in values]
-    return {"title": title, "values": [v for v in values if low <= v <= high], "labelExpr": _SPOKEN, **more}
+    values = [float(f"{step * 10.0**exponent:.6g}") for exponent in exponents for step in steps]
+    return {"values": [value for value in values if low <= value <= high], "labelExpr": _SPOKEN, **more}
 
 
 def counted(number: int, nouns: str) -> str:
@@ -155,118 +152,3 @@ def margin(domain: tuple[float, float], below: float, above: float) -> list[floa
     """`domain`, wider by shares of its width."""
     low, high = domain
     return [low - (high - low) * below, high + (high - low) * above]
-
-
-# ---- marks ----
-
-
-def channel(title: str, *, kind: str = "quantitative", **more: Any) -> Spec:
-    """A field's channel; `title` has the unit in it."""
-    return {"type": kind, "title": title, **more}
-
-
-def by_name(field: str, colours: Mapping[str, str]) -> Spec:
-    """The channel of a field that holds one of the names, in their colours or shapes."""
-    scale = {"domain": list(colours), "range": list(colours.values())}
-    return {"field": field, "type": "nominal", "scale": scale, "legend": None, "title": None}
-
-
-def as_it_is(field: str) -> Spec:
-    """The channel of a field that holds an opacity."""
-    return {"field": field, "type": "quantitative", "scale": None, "legend": None, "title": None}
-
-
-def tips(*fields: tuple[str, str] | tuple[str, str, str]) -> list[Spec]:
-    """A tooltip: (field, title with unit[, number format]). Without a format the field is a text."""
-    return [
-        {
-            "field": name,
-            "title": title,
-            **({"type": "quantitative", "format": form[0]} if form else {"type": "nominal"}),
-        }
-        for name, title, *form in fields
-    ]
-
-
-def words(text: str, x: Spec, y: Spec, **mark: Any) -> Spec:
-    """A mark of one text that no field holds."""
-    return {
-        "data": {"values": [{}]},
-        "mark": {"type": "text", "align": "left", "baseline": "alphabetic", "text": text, "tooltip": None, **mark},
-        "encoding": {"x": x, "y": y},
-    }
-
-
-def rule(encoding: Spec, **mark: Any) -> Spec:
-    """One straight line that no field holds."""
-    return {"data": {"values": [{}]}, "mark": {"type": "rule", "tooltip": None, **mark}, "encoding": encoding}
-
-
-def point(encoding: Spec, **mark: Any) -> Spec:
-    """One point that no field holds."""
-    return {"data": {"values": [{}]}, "mark": {"type": "point", "tooltip": None, **mark}, "encoding": encoding}
-
-
-def verticals(values: Iterable[float], x: Spec) -> list[Spec]:
-    """Grid lines over all lanes: those of an axis have the height of one."""
-    return [rule({"x": {**x, "datum": value}}, style="grid") for value in values]
-
-
-def beside(share: float) -> Spec:
-    """How a label goes with an upright line that stands at this share of the axis: on the side where there is room."""
-    return {"align": "right", "dx": -4} if share > 0.7 else {"align": "left", "dx": 4}
-
-
-class Lane(Struct):
-    """One of several drawings below each other that share their x axis: pixels from `top` to `top + height`.
-
-    A specification of several views cannot be as wide as the page lets it; one view whose y scales have ranges of
-    their own can.
-    """
-
-    top: int
-    height: int
-    y: Spec  # channel of y, without a field
-    marks: list[Spec] = []
-
-    @property
-    def bottom(self) -> int:
-        return self.top + self.height
-
-    def at(self, name: str) -> Spec:
-        """The y channel for a field."""
-        return {**self.y, "field": name}
-
-
-def lane(top: int, height: int, title: str, domain: Sequence[float], axis: Spec | None, **scale: Any) -> Lane:
-    """A lane with an axis of its own at the left; None: with none."""
-    shown = None if axis is None else {"orient": "left", "title": title, "titleLimit": max(height + 30, 60), **axis}
-    scale = {"domain": list(domain), "range": [top + height, top], "nice": False, **scale}
-    if scale.get("type") != "log":
-        scale["zero"] = False
-    return Lane(top, height, {"type": "quantitative", "title": title, "scale": scale, "axis": shown})
-
-
-def heading(text: str, y: int, **mark: Any) -> Spec:
-    """The title of a lane, above it."""
-    return words(text, {"value": 0}, {"value": y}, style="heading", **mark)
-
-
-def unit(layers: Sequence[Spec], height: int, alt: str, **more: Any) -> Spec:
-    """The specification of a chart of one view, as wide as its place."""
-    return {
-        "$schema": f"https://vega.github.io/schema/vega-lite/v{VEGA_LITE}.json",
-        "description": alt,
-        "width": "container",
-        "height": height,
-        "autosize": {"type": "fit-x", "contains": "padding"},
-        "padding": {"left": 4, "top": 4, "right": 12, "bottom": 4},
-        **more,
-        "layer": list(layers),
-    }
-
-
-def lanes(found: Sequence[Lane], height: int, alt: str, behind: Sequence[Spec] = (), **more: Any) -> Spec:
-    """The specification of lanes below each other, drawn over what is `behind`."""
-    layers = [*behind, *({"layer": one.marks} for one in found)]
-    return unit(layers, height, alt, resolve={"scale": {"y": "independent"}}, **more)

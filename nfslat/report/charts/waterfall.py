@@ -9,8 +9,10 @@ from typing import Any
 from nfslat.answer.model import MatchedRow, Report, StackRow
 from nfslat.answer.words import percent, stacked
 from nfslat.report.charts import legend
-from nfslat.report.charts.chart import Chart, Spec
-from nfslat.report.charts.style import COLOUR, HUES, PLAIN, SIDES, channel, culprit_of, margin, spread, tips, unit
+from nfslat.report.charts.board import chart
+from nfslat.report.charts.chart import Chart
+from nfslat.report.charts.marks import at_px, by_side, linear, mark, on, written
+from nfslat.report.charts.style import COLOUR, HUES, culprit_of, margin, spread
 from nfslat.report.text_layout import count_of, shorten
 
 _ROW_PX, _BAR_PX = 40, 16
@@ -118,31 +120,21 @@ def _waterfall(op: str, rows: list[StackRow], name: str, total: MatchedRow | Non
     height = head + _ROW_PX * len(rows) + 6
     domain = margin(spread((v for one in values for v in (one["start"], one["end"])), 0.0), 0, 0.02)
     shown = "of all matched ops" if op == "all" else f"of {shorten(op, 60)}"
-    axis = {"title": f"time, ms (mean {shown})", "grid": True, "format": PLAIN, "tickCount": 8}
-    x = channel("start, ms", scale={"domain": domain, "nice": False, "zero": False}, axis=axis)
-    y: Spec = {"type": "quantitative", "title": None, "scale": None, "axis": None}
-    tooltip = tips(("layer", "layer"), ("printed", "time, ms"), ("share", "share"), ("source", "source"))
-    hue = {"field": "side", "type": "nominal", "scale": SIDES, "legend": None, "title": "side"}
-    bars = {
-        "mark": {"type": "rect", "strokeWidth": 1.5},
-        "encoding": {
-            "tooltip": tooltip,
-            "x": {**x, "field": "start"},
-            "x2": {"field": "end"},
-            "y": {**y, "field": "top"},
-            "y2": {"field": "bottom"},
-            "fill": hue,
-            "stroke": hue,
-            "fillOpacity": {"condition": {"test": "datum.whole", "value": _PALE}, "value": 1},
-        },
-    }
-    labels = {
-        "mark": {"type": "text", "align": "left", "baseline": "alphabetic", "x": {"expr": "datum.indent + 2"}},
-        "encoding": {
-            "y": {**y, "field": "text_y"},
-            "text": {"field": "label", "type": "nominal", "title": None},
-        },
-    }
+    axis_title = f"time, ms (mean {shown})"
+    x = linear("start, ms", domain[0], domain[1], title=axis_title, grid=True, tickCount=8)
+    hue = by_side("side", "side")
+    bars = mark(
+        "rect",
+        tip=(("layer", "layer"), ("printed", "time, ms"), ("share", "share"), ("source", "source")),
+        x=on(x, "start"),
+        x2="end",
+        y=at_px("top"),
+        y2="bottom",
+        fill=hue,
+        stroke=hue,
+        fillOpacity={"condition": {"test": "datum.whole", "value": _PALE}, "value": 1},
+        strokeWidth=1.5,
+    )
     figures = "; ".join(f"{row.layer} {shown} ms" for row, shown in zip(rows, printed, strict=True))
     alt = f"Latency stack {shown}: {figures}."
     count = "" if op != "all" or total is None else f" Means over {count_of(total.count, 'matched op')}."
@@ -153,8 +145,8 @@ def _waterfall(op: str, rows: list[StackRow], name: str, total: MatchedRow | Non
     layers = {row.layer for row in rows}
     ends = "application" if "application" in layers else "client", "storage" if "storage" in layers else "server"
     title = f"Latency stack, from the {ends[0]} to the {ends[1]}" + ("" if op == "all" else f": {shorten(op, 40)}")
-    spec = unit([*legend.legend(keys, 0), bars, labels], height, alt, data={"values": values})
-    return Chart(name, title, caption, alt, spec, height + 50, "waterfall")
+    drawn = [*legend.legend(keys, 0), bars, written("text_y", "label", {"expr": "datum.indent + 2"})]
+    return chart(name, title, caption, alt, "waterfall", drawn, height, data={"values": values})
 
 
 def slug(text: str) -> str:

@@ -6,10 +6,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from nfslat.answer.words import ms
 from nfslat.model.record import Record
-from nfslat.report.blocks import Block, Cell, Command, Figure, Item, Label, Prose, Table, Title
-from nfslat.report.text_layout import count
+from nfslat.report.blocks import Block, Cell, Command, Figure, Item, Label, Prose, Table, Title, cell_text
 
 
 class CellOf(Record):
@@ -55,13 +53,6 @@ def shown(blocks: Iterable[Block]) -> list[Shown]:
 
 
 def _cell(cell: Cell, words: bool) -> CellOf:
-    match cell:
-        case Label(text, depth):
-            return CellOf(text, None, words, depth)
-        case Figure(text, value):
-            return CellOf(text, repr(value), words=False)
-        case float():
-            return CellOf(ms(cell), repr(cell), words=False)
-        case int():
-            return CellOf(count(cell), repr(cell), words=False)
-    return CellOf(cell or "", None, words)
+    value = cell.value_ms if isinstance(cell, Figure) else cell if isinstance(cell, int | float) else None
+    depth = cell.depth if isinstance(cell, Label) else 0
+    return CellOf(cell_text(cell), None if value is None else repr(value), words and value is None, depth)

@@ -30,7 +30,7 @@ from nfslat.report.sections.handover import TITLE, handover
 from nfslat.report.sections.inferred import inferred_words
 from nfslat.report.sections.outcomes import is_quiet
 from nfslat.report.sections.tables import is_in_ticks, op_label
-from nfslat.report.text_layout import count, visible
+from nfslat.report.text_layout import count, first_sentence, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -54,7 +54,7 @@ def render(report: Report) -> str:
     first = _first(causes, report)
     intervals, intervals_left = view.interval_rows(report)
     return filled(
-        "page.html",
+        "page",
         pictures,
         report=report,
         two=two,
@@ -90,18 +90,21 @@ def render(report: Report) -> str:
     )
 
 
-def filled(
-    template: str, pictures: Sequence[Chart], *, package: str = _OWN, css: str = "", more_script: str = "", **names: Any
-) -> str:
-    """A page from a template of `package` and from `names`, with our style and script, and with what draws `pictures`.
+def filled(name: str, pictures: Sequence[Chart], *, package: str = _OWN, **names: Any) -> str:
+    """A page from the template `name` of `package` and from `names`, with what draws `pictures`.
+
+    Style and script are ours, and those that the package has besides.
 
     Raises ``UsageError`` where the libraries of the extra ``html`` are not installed.
     """
     environment, library = _environment(package), _library()
-    script = _part("page.js").replace("/*CONFIG*/null", _script_json(theme())) + more_script
-    page = environment.get_template(template).render(
+    script = _part(_OWN, "page.js").replace("/*CONFIG*/null", _script_json(theme()))
+    css = _part(_OWN, "page.css")
+    if package != _OWN:
+        script, css = script + _part(package, f"{name}.js"), css + _part(package, f"{name}.css")
+    page = environment.get_template(f"{name}.html").render(
         policy=_policy([script, *([library] if pictures else [])]),
-        css=_raw(_part("page.css") + css),
+        css=_raw(css),
         script=_raw(script),
         library=_raw(library),
         charts=pictures,
@@ -140,7 +143,7 @@ def _environment(package: str) -> Environment:
         "in_ticks": is_in_ticks,
         "op_label": lambda row: op_label(row.program, row.op),
         "pivot_rows": view.pivot_rows,
-        "group_columns": view.group_columns,
+        "group_columns": view.columns_of,
         "unsized": view.unsized,
         "script_json": lambda value: _raw(_script_json(value)),
     }
@@ -155,8 +158,10 @@ def _library() -> str:
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
-def _part(name: str) -> str:
-    return resources.files(_OWN).joinpath(name).read_text(encoding="utf-8")
+def _part(package: str, name: str) -> str:
+    """A file of a package; empty where it has none of that name."""
+    file = resources.files(package).joinpath(name)
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
 def _raw(text: str) -> Any:
@@ -211,9 +216,7 @@ def _nothing_to_mend(report: Report) -> str:
 
 
 def _headline(report: Report) -> tuple[str, str]:
-    """The answer's first sentence, and the rest."""
-    first, *rest = re.split(r"(?<=\.) (?=[A-Z])", headline(report.verdict, report.matched), maxsplit=1)
-    return first, "".join(rest)
+    return first_sentence(headline(report.verdict, report.matched))
 
 
 def _when(report: Report) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from nfslat.answer import pictures
 from nfslat.answer.figures import GroupFigures
@@ -13,12 +14,12 @@ from nfslat.answer.pivots import IntervalRow, Pivot, PivotRow
 from nfslat.answer.words import OF_ONE, adding_up, percent, stacked
 from nfslat.model.record import Record
 from nfslat.report.charts.waterfall import captured
+from nfslat.report.columns import group_columns
 from nfslat.report.html.blocks import Shown, shown
 from nfslat.report.html.tiles import printed
 from nfslat.report.sections.all import blocks
-from nfslat.report.sections.columns import columns_of, in_full
 from nfslat.report.sections.pieces import PARTS_IN_WORDS, in_order, largest
-from nfslat.report.sections.tables import histogram_rows, op_label
+from nfslat.report.sections.tables import histogram_rows, named_rows, op_label
 
 PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
 # Parts in words, and what a part is divided into or put together from.
@@ -91,20 +92,15 @@ def op_rows(report: Report) -> list[OpRow]:
     matched = report.matched
     if matched is None:
         return []
-    rows = [(op_label(row.program, row.op), row.version, row) for row in matched.by_op]
-    if matched.total is not None and len(rows) != 1:
-        rows.append(("all ops", "", matched.total))
-    if matched.slowest is not None:
-        rows.append(("slowest 1 %", "", matched.slowest))
     return [
         OpRow(
             op,
             version,
             row.count,
             [(key, getattr(row, f"{key}_ms"), text) for key, text in printed(row).items()],
-            [(in_full(figure), getattr(row, figure.name)) for figure in columns_of([row])],
+            [(one.head, getattr(row, str(one.cell))) for one in group_columns([row], between=" ")],
         )
-        for op, version, row in rows
+        for op, version, row in named_rows(matched, "all ops", "slowest 1 %")
     ]
 
 
@@ -177,9 +173,9 @@ def _slow(op: SlowOp) -> Slow:
     )
 
 
-def group_columns(rows: Sequence[GroupFigures]) -> list[tuple[str, str]]:
+def columns_of(rows: Sequence[GroupFigures]) -> list[tuple[Any, str]]:
     """Of the columns that tables of groups have: the field, and its head."""
-    return [(figure.name, in_full(figure)) for figure in columns_of(rows)]
+    return [(one.cell, one.head) for one in group_columns(rows, between=" ")]
 
 
 def pivot_rows(pivot: Pivot) -> list[PivotRow]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from nfslat.answer.model import Report
-from nfslat.answer.words import percent, stacked
+from nfslat.answer.words import stacked
 from nfslat.report.blocks import Block, Cell, Figure, Gap, Item, Label, Prose, Table, Title
-from nfslat.report.sections.columns import cells_of, columns_of, in_full
+from nfslat.report.columns import Column, columns, group_columns, table
 from nfslat.report.sections.tables import means_of, op_label
 from nfslat.report.text_layout import count, count_of
 
@@ -27,16 +27,17 @@ def by_op_section(report: Report) -> Iterator[Block]:
     matched = report.matched
     if matched is None or matched.total is None:
         return
-    rows: list[list[Cell]] = []
-    columns = columns_of(matched.by_op[:_MOST_ROWS])
-    for row in matched.by_op[:_MOST_ROWS]:
-        client, network, server = means_of(row)
-        p99 = float(row.client_ms.p99) if matched.tick_ms is None else None
-        name = op_label(row.program, row.op)
-        rows.append([name, row.count, client, p99, network, server, *cells_of(row, columns)])
+    shown = matched.by_op[:_MOST_ROWS]
+    rows = [(row, *means_of(row)) for row in shown]
     yield Title("By operation")
-    heads = ("op", "count", "client ms", "client p99 ms", "network ms", "server ms", *map(in_full, columns))
-    yield Table("lrdddd" + "d" * len(columns), heads, rows)
+    is_coarse = matched.tick_ms is not None
+    own = (
+        Column("op", lambda row: op_label(row[0].program, row[0].op)),
+        *(*columns("count", "0.count count"), *columns("ms", "1 client ms")),
+        Column("client p99 ms", lambda row: None if is_coarse else row[0].client_ms.p99, "ms", none=""),
+        *columns("ms", "2 network ms", "3 server ms"),
+    )
+    yield table(rows, [*own, *group_columns(shown, of="0.", between=" ")])
     if len(matched.by_op) > len(rows):
         yield Prose(f"and {count_of(len(matched.by_op) - len(rows), 'operation')} more.")
 
@@ -58,72 +59,80 @@ def parts_section(report: Report) -> Iterator[Block]:
 
 def stack_section(report: Report) -> Iterator[Block]:
     """All blocks of the latency stack in one table."""
-    rows: list[list[Cell]] = []
-    for op in dict.fromkeys(row.op for row in report.stack):
-        block = [row for row in report.stack if row.op == op]
-        for row, shown in zip(block, stacked(block), strict=True):
-            rows.append([Label(row.layer, row.depth), row.op, Figure(shown, row.ms), percent(row.share), row.source])
+    blocks = [[row for row in report.stack if row.op == op] for op in dict.fromkeys(row.op for row in report.stack)]
+    rows = [pair for block in blocks for pair in zip(block, stacked(block), strict=True)]
     if rows:
         yield Title("From application to storage")
-        yield Table("lldrl", ("layer", "op", "ms", "share", "source"), rows)
+        yield table(rows, _STACK)
+
+
+_STACK = (
+    Column("layer", lambda pair: Label(pair[0].layer, pair[0].depth)),
+    *(*columns("as it is", "0.op op"), Column("ms", lambda pair: Figure(pair[1], pair[0].ms), "ms")),
+    *(*columns("share", "0.share share"), *columns("as it is", "0.source source")),
+)
 
 
 def pivots_section(report: Report) -> Iterator[Block]:
     """The matched ops by what --by asked for."""
     for pivot in report.pivots:
-        rows: list[list[Cell]] = []
-        columns = columns_of(pivot.rows[:_MOST_ROWS])
-        for row in pivot.rows[:_MOST_ROWS]:
-            of = ((row.client_ms, "mean"), (row.client_ms, "p99"), (row.network_ms, "mean"), (row.server_ms, "mean"))
-            figures = (None if summary is None else float(getattr(summary, name)) for summary, name in of)
-            rows.append(
-                [
-                    row.key,
-                    row.ops,
-                    "" if row.mb_per_s is None else f"{row.mb_per_s:.3g}",
-                    *figures,
-                    *cells_of(row, columns),
-                ]
-            )
+        rows = pivot.rows[:_MOST_ROWS]
         yield Title(f"By {pivot.by}")
-        heads = (pivot.by, "ops", "MB/s", "client ms", "client p99 ms", "network ms", "server ms")
-        yield Table("lrrdddd" + "d" * len(columns), (*heads, *map(in_full, columns)), rows)
+        yield table(rows, [*columns("as it is", f"key {pivot.by}"), *_PIVOT, *group_columns(rows, between=" ")])
         if pivot.groups > len(rows):
             yield Prose(f"and {count(pivot.groups - len(rows))} more.")
 
 
+_PIVOT = (
+    *columns("count", "ops"),
+    Column("MB/s", lambda row: None if row.mb_per_s is None else f"{row.mb_per_s:.3g}", "right", none=""),
+    *columns("ms", "client_ms.mean client ms", "client_ms.p99 client p99 ms", none=""),
+    *columns("ms", "network_ms.mean network ms", "server_ms.mean server ms", none=""),
+)
+
+
+def _titled(title: str, rows: Sequence[object], shown: Sequence[Column]) -> Iterator[Block]:
+    if rows:
+        yield Title(title)
+        yield table(rows, shown)
+
+
 def raw_section(report: Report) -> Iterator[Block]:
     """Every operation of the one capture there is."""
-    rows: list[list[Cell]] = []
-    for row in report.raw.get("capture", [])[:_MOST_ROWS]:
-        s = row.srt_ms
-        rows.append([op_label(row.program, row.op), row.count, *map(float, (s.mean, s.p50, s.p95, s.p99, s.max))])
-    if rows:
-        yield Title("Response times")
-        yield Table("lrddddd", ("op", "count", "mean ms", "p50", "p95", "p99", "max"), rows)
+    yield from _titled("Response times", report.raw.get("capture", [])[:_MOST_ROWS], _RAW)
+
+
+_RAW = (
+    Column("op", lambda row: op_label(row.program, row.op)),
+    *(*columns("count", "count"), *columns("ms", "srt_ms.mean mean ms")),
+    *columns("ms", *(f"srt_ms.{name} {name}" for name in ("p50", "p95", "p99", "max"))),
+)
 
 
 def slowest_section(report: Report) -> Iterator[Block]:
     """The ops to look at first."""
-    slowest = report.slow_ops[:_MOST_SLOW]
-    rows: list[list[Cell]] = [
-        [one.op, one.xid, one.at, *map(float, (one.client_ms, one.network_ms, one.server_ms)), one.path]
-        for one in slowest
-    ]
-    if rows:
-        yield Title("Slowest ops")
-        yield Table("lrldddl", ("op", "XID", "called", "client ms", "network ms", "server ms", "file"), rows)
+    yield from _titled("Slowest ops", report.slow_ops[:_MOST_SLOW], _SLOWEST)
+
+
+_SLOWEST = (
+    *columns("as it is", "op", "xid XID", "at called"),
+    *columns("ms", "client_ms client ms", "network_ms network ms", "server_ms server ms"),
+    *columns("as it is", "path file", none=""),
+)
 
 
 def captures_section(report: Report) -> Iterator[Block]:
     """Files, sizes and times, and all that is to be said of them."""
-    rows: list[list[Cell]] = [
-        [side, one.path, one.packets, one.ops, f"{one.duration_s:.3f}", one.first, str(one.snaplen or "")]
-        for side, one in report.captures.items()
-    ]
-    yield Title("Captures")
-    yield Table("llrrrlr", ("capture", "file", "packets", "ops", "s", "first packet", "snaplen"), rows)
+    yield from _titled("Captures", list(report.captures.items()), _CAPTURES)
     yield Gap()
     for side, one in report.captures.items():
         for note in one.audit:
             yield Item(f"{side}: {note.text}")
+
+
+_CAPTURES = (
+    *(*columns("as it is", "0 capture", "1.path file"), *columns("count", "1.packets packets", "1.ops ops")),
+    Column("s", lambda row: f"{row[1].duration_s:.3f}", "right"),
+    *columns("as it is", "1.first first packet", none=""),
+    Column("snaplen", lambda row: str(row[1].snaplen or ""), "right"),
+)

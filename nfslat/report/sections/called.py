@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from nfslat.report.blocks import Block, Cell, Prose, Table, Title
+from nfslat.report.blocks import Block, Prose, Title
+from nfslat.report.columns import Column, columns, table
 from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import count, plain
 
@@ -13,6 +14,13 @@ if TYPE_CHECKING:
     from nfslat.answer.callers import Called
 
 _SHOWN, _SAID = 20, 3  # rows of the table, and sentences
+_COLUMNS = (
+    Column("call", lambda row: op_label(row.program, row.op)),
+    Column("from", "caller"),
+    Column("to", lambda row: f"{row.called} {row.transport}"),
+    *(*columns("count", "answered replies"), *columns("ms", "mean_ms mean")),
+    *(*columns("count", "unanswered none", "again"), *columns("ms", "waits_ms waits")),
+)
 
 
 def called_section(side: str, rows: Sequence[Called]) -> Iterator[Block]:
@@ -22,21 +30,7 @@ def called_section(side: str, rows: Sequence[Called]) -> Iterator[Block]:
     if not rows:
         yield Prose("No calls.")
         return
-    cells: list[list[Cell]] = [
-        [
-            op_label(row.program, row.op),
-            plain(row.caller),
-            f"{plain(row.called)} {row.transport}",
-            row.answered,
-            "-" if row.mean_ms is None else float(row.mean_ms),
-            row.unanswered,
-            row.again,
-            "-" if row.waits_ms is None else float(row.waits_ms),
-        ]
-        for row in rows[:_SHOWN]
-    ]
-    headers = ("call", "from", "to", "replies", "mean", "none", "again", "waits")
-    yield Table("lllrdrrd", headers, cells)
+    yield table(rows[:_SHOWN], _COLUMNS)
     if len(rows) > _SHOWN:
         yield Prose(f"and {count(len(rows) - _SHOWN)} more (--json)")
     for row in [row for row in rows if row.unanswered][:_SAID]:

@@ -48,14 +48,17 @@ def one_side_findings_section(findings: Sequence[Finding]) -> Iterator[Block]:
         yield _finding(one, number if one.severity == "warning" else 0)
 
 
-def _finding(one: Finding, number: int) -> RankedFinding:
+def advice_of(one: Finding) -> Advice:
+    """What to do about it."""
     said = {key: value for key, value in one.advice.items() if value}
     words = {key: str(said[key]) for key in ("knob", "suggested", "takes_effect", "verify", "risk") if key in said}
-    advice = Advice(
-        **words, now=str(said.get("value", "")), how=_listed(said.get("how")), sources=_listed(said.get("sources"))
-    )
-    manual = row(one.code).answers
-    return RankedFinding(number, one.code, one.layer, one.confidence, explains(one), one.text, advice, manual)
+    how, sources = _listed(said.get("how")), _listed(said.get("sources"))
+    return Advice(**words, now=str(said.get("value", "")), how=how, sources=sources)
+
+
+def _finding(one: Finding, number: int) -> RankedFinding:
+    words = one.code, one.layer, one.confidence, explains(one), one.text
+    return RankedFinding(number, *words, advice_of(one), row(one.code).answers)
 
 
 def _listed(said: Any) -> list[str]:

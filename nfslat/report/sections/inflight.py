@@ -18,8 +18,9 @@ from nfslat.answer.model import (
 )
 from nfslat.answer.words import complete, ms, percent
 from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
-from nfslat.report.sections.tables import op_label
-from nfslat.report.text_layout import count, count_of, plain, shorten
+from nfslat.report.columns import Column, columns, table
+from nfslat.report.sections.tables import named_rows
+from nfslat.report.text_layout import count, count_of, large, shorten
 
 _MOST_LEVELS, _MOST_ROWS = 8, 8  # rows of a table
 _HIDDEN = 0.02  # of the ops; less hardly changes a level
@@ -117,34 +118,24 @@ def _between(bounds: tuple[float, float] | None) -> str:
 
 def _queues(matched: MatchedOps) -> Iterator[Block]:
     """Server SRT of each operation as the wait for a thread and the time in one."""
-    rows = [(op_label(row.program, row.op), plain(row.version), row) for row in matched.by_op]
-    if matched.total is not None and len(rows) != 1:
-        rows.append(("all", "", matched.total))
-    if matched.slowest is not None:
-        rows.append(("slowest 1 %", "", matched.slowest))
-    known = [(op, version, row, row.queue_ms) for op, version, row in rows if row.queue_ms is not None]
-    if not known:
-        return
-    cells: list[list[Cell]] = [
-        [
-            op,
-            version,
-            row.count,
-            float(row.server_ms.mean),
-            float(queue),
-            row.server_ms.mean - queue,
-            _share(row, queue),
-        ]
-        for op, version, row, queue in known
-    ]
-    yield Gap()
-    headers = ("mean ms", "vers", "count", "server\nSRT", "queue", "in a\nthread", "queue's\nshare")
-    yield Table("lrrdddr", headers, cells)
-    yield Gap()
+    rows = [line for line in named_rows(matched, slowest="slowest 1 %") if line[2].queue_ms is not None]
+    if rows:
+        yield Gap()
+        yield table(rows, _QUEUES)
+        yield Gap()
 
 
-def _share(row: MatchedRow, queue_ms: float) -> str:
-    return percent(queue_ms / row.server_ms.mean if row.server_ms.mean > 0 else None)
+def _queue_share(line: tuple[str, str, MatchedRow]) -> float | None:
+    queue, server = line[2].queue_ms, line[2].server_ms.mean
+    return queue / server if queue is not None and server > 0 else None
+
+
+_QUEUES = (
+    *(*columns("text", "0 mean ms"), *columns("right", "1 vers"), *columns("count", "2.count count")),
+    *columns("ms", "2.server_ms.mean server\nSRT", "2.queue_ms queue"),
+    Column("in a\nthread", lambda line: line[2].server_ms.mean - line[2].queue_ms, "ms"),
+    Column("queue's\nshare", _queue_share, "share"),
+)
 
 
 def _client(c: ClientInFlight) -> Iterator[Block]:
@@ -159,20 +150,23 @@ def _client(c: ClientInFlight) -> Iterator[Block]:
             hanging=2,
         )
     yield from _left_out(len(c.mounts), "mount")
-    ends = [(mount.server, one) for mount in c.mounts for one in mount.connections]
+    ends = [one for mount in c.mounts for one in mount.connections]
     if not ends:
         return
     yield Gap()
-    headers = ("connection", "ops", "most", "level", "time\nat it", "behind\na reply", "ms after it\np50, p75")
-    yield Table("lrrrrrr", headers, [_connection(one) for _, one in ends[:_MOST_ROWS]])
+    yield table(ends[:_MOST_ROWS], _CONNECTIONS)
     yield from _left_out(len(ends), "connection")
 
 
-def _connection(one: ConnectionInFlight) -> list[Cell]:
-    after = "-" if one.turnaround_us is None else ", ".join(ms(us / 1e3) for us in one.turnaround_us)
-    shares = [percent(one.at_limit_share), percent(one.reply_clocked_share)]
-    level: Cell = "-" if one.level is None else one.level
-    return [plain(one.client), one.ops, one.max, level, *shares, after]
+def _after(one: ConnectionInFlight) -> str | None:
+    return None if one.turnaround_us is None else ", ".join(ms(us / 1e3) for us in one.turnaround_us)
+
+
+_CONNECTIONS = (
+    *(*columns("text", "client connection"), *columns("count", "ops", "max most", "level")),
+    *columns("share", "at_limit_share time\nat it", "reply_clocked_share behind\na reply"),
+    Column("ms after it\np50, p75", _after, "right"),
+)
 
 
 def _left_out(there_are: int, noun: str) -> Iterator[Block]:
@@ -221,27 +215,21 @@ def _sessions(sessions: Sequence[SessionInFlight]) -> Iterator[Block]:
     if not sessions:
         return
     yield Gap()
-    headers = (
-        "NFSv4.1 session",
-        *("ops", "slots\ngranted", "slots\nwanted", "slots in\neffect", "slots\nused", "time with\nall in use"),
-    )
-    rows: list[list[Cell]] = []
-    for one in sessions[:_MOST_ROWS]:
-        slots = [_slots(n) for n in (one.slots_negotiated, one.target_slots, one.limit, one.slots_used)]
-        name = shorten(one.session, 14) + (", callbacks" if one.callbacks else "")
-        rows.append([name, one.ops, *slots, percent(one.at_limit_share)])
-    yield Table("lrrrrrr", headers, rows)
+    yield table(sessions[:_MOST_ROWS], _SESSIONS)
     for one in sessions[:_MOST_ROWS]:
         if one.limited:
             yield Prose(f"Calls wait for a slot of session {shorten(one.session, 14)}.")
         if one.own_limit is not None:
-            yield Prose(f"The client keeps to {_slots(one.own_limit)} slots of session {shorten(one.session, 14)}.")
+            yield Prose(f"The client keeps to {large(one.own_limit)} slots of session {shorten(one.session, 14)}.")
     yield from _left_out(len(sessions), "session")
 
 
-def _slots(number: int | None) -> str:
-    """A number that a packet may put at four thousand million."""
-    return "-" if number is None else count(number) if number < 100_000 else f"{number:.0e}"
+_SESSIONS = (
+    Column("NFSv4.1 session", lambda one: shorten(one.session, 14) + (", callbacks" if one.callbacks else "")),
+    *columns("count", "ops"),
+    *columns("large", "slots_negotiated slots\ngranted", "target_slots slots\nwanted", "limit slots in\neffect"),
+    *(*columns("large", "slots_used slots\nused"), *columns("share", "at_limit_share time with\nall in use")),
+)
 
 
 def _cap(cap: CapInFlight) -> str:

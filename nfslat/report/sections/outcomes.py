@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from nfslat.answer.outcomes import Outcomes, Recovery, StatusRow, TriedAgain
 from nfslat.answer.words import ms
-from nfslat.report.blocks import Block, Cell, Item, Prose, Table, Title
+from nfslat.report.blocks import Block, Item, Prose, Table, Title
+from nfslat.report.columns import Column, columns, table
 from nfslat.report.sections.tables import op_label
 from nfslat.report.text_layout import count_of, plain
 
@@ -49,14 +50,17 @@ def _statuses(outcomes: Outcomes) -> Table:
         for row in rows:
             if row.status:
                 counts.setdefault(_key(row), {})[side] = row.count
-    sides = list(outcomes.statuses)
     ordered = sorted(counts.items(), key=lambda one: (one[0][4] == "everyday", -max(one[1].values()), one[0]))
-    cells: list[list[Cell]] = [[*key, *(of.get(side, 0) for side in sides)] for key, of in ordered]
-    counted = ["count" if one == "capture" else one for one in sides]
-    right = "r" * len(sides)
-    narrower = Table("lll" + right, ["op", "status", "failed in", *counted], [[c[0], *c[2:4], *c[5:]] for c in cells])
-    headers = ["op", "vers", "status", "failed in", "says", *counted]
-    return Table("lrlll" + right, headers, cells, narrower=narrower)
+    counted = [f"1.{side} {'count' if side == 'capture' else side}" for side in outcomes.statuses]
+    return table(ordered, [*_STATUSES, *columns("count", *counted, none="0")])
+
+
+_STATUSES = (
+    *columns("text", "0.0 op"),
+    Column("vers", "0.1", "right", goes=1),
+    *columns("text", "0.2 status", "0.3 failed in"),
+    Column("says", "0.4", goes=1),
+)
 
 
 def _key(row: StatusRow) -> tuple[str, str, str, str, str]:
@@ -66,26 +70,17 @@ def _key(row: StatusRow) -> tuple[str, str, str, str, str]:
 
 
 def _tried_again(rows: Sequence[TriedAgain]) -> Iterator[Block]:
-    cells: list[list[Cell]] = [
-        [
-            plain(row.op),
-            plain(row.version),
-            " ".join(row.statuses),
-            row.requests,
-            row.tries,
-            row.succeeded,
-            row.open,
-            f"{row.mean_ms / 1e3:.3f}",
-            f"{row.max_ms / 1e3:.3f}",
-            f"{row.between_ms / 1e3:.3f}",
-        ]
-        for row in rows
-    ]
-    headers = ("op", "vers", "put off with", "requests", "tries", "succeeded\nin the end", "still\nopen")
-    narrow = Table("lrrrrrrrr", (*headers[:2], *headers[3:], "mean", "max", "between"), [r[:2] + r[3:] for r in cells])
-    yield Table("lrlrrrrrrr", (*headers, "mean", "max", "between"), cells, narrower=narrow)
+    yield table(rows, _TRIED_AGAIN)
     if any(row.open for row in rows):
         yield Prose("Those that are still open were put off to the end of the capture: at least that long.")
+
+
+_TRIED_AGAIN = (
+    *(*columns("text", "op"), *columns("right", "version vers")),
+    Column("put off with", lambda row: " ".join(row.statuses), goes=1),
+    *columns("count", "requests", "tries", "succeeded succeeded\nin the end", "open still\nopen"),
+    *columns("seconds", "mean_ms mean", "max_ms max", "between_ms between"),
+)
 
 
 def _recoveries(rows: Sequence[Recovery]) -> Iterator[Block]:

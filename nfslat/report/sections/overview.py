@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from nfslat.answer.model import Finding, NextStep, Report
 from nfslat.findings.catalogue import row as row_of
-from nfslat.report.blocks import Block, Cell, Command, Gap, Item, Label, Prose, Table, Title
-from nfslat.report.sections.findings import LAYERS, explains
-from nfslat.report.sections.tables import op_label, raw_section, stack_cells
-from nfslat.report.text_layout import adding_up_below_each_other, count_of, plain, shorten
+from nfslat.report.blocks import Block, Command, Gap, Item, Prose, Title
+from nfslat.report.columns import columns, table
+from nfslat.report.sections.findings import LAYERS, advice_of, explains
+from nfslat.report.sections.tables import named_rows, op_lines, raw_section, stack_blocks
+from nfslat.report.text_layout import count_of
+from nfslat.report.text_writer import commands, labelled, setting
 
 _CAUSES, _OPERATIONS, _NOTES = 3, 5, 3  # that are shown
 _SOME_TIME = 0.01  # of the time of all: an operation that takes less is not shown
@@ -47,22 +49,12 @@ def _causes(matter: list[Finding], report: Report) -> Iterator[Block]:
 
 def _in_brief(one: Finding) -> Iterator[Block]:
     """What to set or look at, the first command, and how to check it."""
-    said = one.advice
-    how = said.get("how") or ()
-    how = [how] if isinstance(how, str) else list(how)
-    if said.get("suggested"):
-        now = f" (now {said['value']})" if said.get("value") else ""
-        yield _labelled("set", f"{said.get('knob', '')} to {said['suggested']}{now}")
-    elif said.get("knob"):
-        yield _labelled("look at", str(said["knob"]))
-    if how:
-        yield Command(f"{'how':<{_LABEL}}", next((line for line in how if not line.startswith("#")), how[0]), indent=3)
-    if said.get("verify"):
-        yield _labelled("check", str(said["verify"]))
-
-
-def _labelled(label: str, text: str) -> Prose:
-    return Prose(f"{label:<{_LABEL}}{text}", indent=3, hanging=_LABEL)
+    advice = advice_of(one)
+    yield from setting(advice)
+    if advice.how:
+        yield from commands([next((line for line in advice.how if not line.startswith("#")), advice.how[0])])
+    if advice.verify:
+        yield labelled("check", advice.verify)
 
 
 def next_section(report: Report) -> Iterator[Block]:
@@ -82,9 +74,8 @@ def first_stack_section(report: Report) -> Iterator[Block]:
     rows = [row for row in report.stack if row.op == report.stack[0].op]
     if not rows:
         return
-    yield Title("Latency stack, mean ms" + ("" if rows[0].op == "all" else f": {shorten(rows[0].op, 40)}"))
     layers = [_LAYER_OF.get(row.layer, "") for row in rows]
-    yield Table("ldrl", ("layer", "ms", "share", "source"), stack_cells(rows), last="cut", styles=layers)
+    yield from stack_blocks(rows, last="cut", styles=layers)
 
 
 _LAYER_OF = {
@@ -108,19 +99,9 @@ def ops_section(report: Report) -> Iterator[Block]:
     least_ms = _SOME_TIME * matched.total.count * matched.total.client_ms.mean
     shown = [row for row in by_time[:_OPERATIONS] if row.count * row.client_ms.mean >= least_ms] or by_time[:1]
     is_coarse = matched.tick_ms is not None
-    rows = [(op_label(row.program, row.op), row) for row in shown]
-    if len(by_time) > 1:
-        rows.append(("all", matched.total))
-    sums = adding_up_below_each_other([[row.network_ms.mean, row.server_ms.mean] for _, row in rows])
-    cells: list[list[Cell]] = []
-    for (name, row), ((network, server), client) in zip(rows, sums, strict=True):
-        tails = [] if is_coarse else [float(one.p99) for one in (row.client_ms, row.server_ms, row.network_ms)]
-        cells.append([Label(plain(name), 0), row.count, client, server, network, *tails])
     of = "in both captures" if report.inferred is None else f"with inferred times of the {report.inferred.side}"
     yield Title(f"Operations {of}, ms: {'means' if is_coarse else 'mean and p99 of each'}")
-    figures = ("mean",) if is_coarse else ("mean", "p99")
-    headers = ("op", "count", *(f"{one}\n{figure}" for figure in figures for one in LAYERS_AS_SHOWN))
-    yield Table("lrdddddd"[: len(headers)], headers, cells)
+    yield table(op_lines(named_rows(matched, rows=shown)), _OPS[: 5 if is_coarse else None])
     if len(by_time) > len(shown):
         yield Prose(f"{count_of(len(by_time) - len(shown), 'operation')} more: --sections matched")
 
@@ -133,7 +114,12 @@ def first_raw_section(report: Report) -> Iterator[Block]:
         yield Prose(f"{count_of(len(rows) - _OPERATIONS, 'operation')} more: --sections raw")
 
 
-LAYERS_AS_SHOWN = ("client", "server", "network")
+_SIDES = ("client", "server", "network")
+_OPS = (
+    *(*columns("text", "op"), *columns("count", "row.count count")),
+    *columns("ms", *(f"{side} {side}\nmean" for side in _SIDES)),
+    *columns("ms", *(f"row.{side}_ms.p99 {side}\np99" for side in _SIDES)),
+)
 
 
 def trust_section(report: Report) -> Iterator[Block]:

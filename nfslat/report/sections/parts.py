@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nfslat.answer.model import Clock, MatchedRow, Parts, PartSummaries, Summary
+from nfslat.answer.model import Clock, MatchedRow, Parts, PartSummaries
 from nfslat.answer.words import adding_up, ms, shares_adding_up
 from nfslat.report.blocks import Block, Cell, Item, Prose, Table, Title, indented
+from nfslat.report.columns import columns, table
 from nfslat.report.text_layout import count, count_of
 
 
@@ -84,17 +85,19 @@ def _direction(parts: Parts) -> str:
 def part_percentiles_section(parts: PartSummaries) -> Iterator[Block]:
     """The distribution of each part: what makes the slow ones slow is often not what makes the mean."""
     yield Title("Percentiles of the parts, ms")
-    one_way = parts.one_way_error
-    rows: list[list[Cell]] = []
-    for name in ("call_send", "call_net", "server", "reply_send", "reply_net"):
-        summary: Summary | None = getattr(parts, name)
-        error = f"+/- {ms(one_way)}" if name.endswith("_net") and one_way is not None and summary else ""
-        if summary is None:
-            rows.append([name, "", "", "", "", "cannot tell"])
-        else:
-            figures = (summary.p50, summary.p95, summary.p99, summary.max)
-            rows.append([name, *(float(value) for value in figures), error])
-    yield Table("lddddl", ("part", "p50", "p95", "p99", "max", ""), rows)
+    one_way = None if parts.one_way_error is None else f"+/- {ms(parts.one_way_error)}"
+    known = [(name, getattr(parts, name)) for name in _PARTS]
+    errors = ["cannot tell" if of is None else one_way if name.endswith("_net") else None for name, of in known]
+    rows = [(name, of, error or "") for (name, of), error in zip(known, errors, strict=True)]
+    yield table(rows, _PERCENTILES)
+
+
+_PARTS = ("call_send", "call_net", "server", "reply_send", "reply_net")
+_PERCENTILES = (
+    *columns("text", "0 part"),
+    *columns("ms", "1.p50 p50", "1.p95 p95", "1.p99 p99", "1.max max", none=""),
+    *columns("text", "2 "),
+)
 
 
 _MOST_STEPS = 5

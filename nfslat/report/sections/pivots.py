@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from nfslat.report.blocks import Block, Cell, Prose, Table, Title
-from nfslat.report.sections.columns import cells_of, columns_of, or_dash
+from nfslat.report.blocks import Block, Prose, Title
+from nfslat.report.columns import Column, columns, group_columns, table
 from nfslat.report.text_layout import adding_up_below_each_other, count, count_of, plain
 
 if TYPE_CHECKING:
@@ -36,22 +36,22 @@ def pivot_section(pivot: Pivot) -> Iterator[Block]:
         rows.append(None)
         lines.append((f"and {count(more)} more", *_together(pivot, hidden, more)))
     sums = adding_up_below_each_other([[network or 0.0, server or 0.0] for *_, server, network in lines])
-    columns = columns_of(rows)
-    cells: list[list[Cell]] = []
-    for row, (label, ops, rate, mean, _), ((network, server), client) in zip(rows, lines, sums, strict=True):
-        times = [or_dash(None)] * 3 if mean is None else [client, server, network]
-        cells.append([label, ops, or_dash(rate), *times, *cells_of(row, columns)])
-    heads = (pivot.by, "ops", "MB/s", "client", "server", "network", *(column.head for column in columns))
-    yield Table("lrdddd" + "d" * len(columns), heads, cells)
+    cells = [
+        (row, *line[:3], *((client, *parts) if line[3] is not None else (None,) * 3))
+        for row, line, (parts, client) in zip(rows, lines, sums, strict=True)
+    ]
+    by = columns("text", f"1 {pivot.by}")
+    yield table(cells, [*by, *_MEANS, *group_columns(rows, of="0.")])
     yield Title(f"Matched data by {pivot.by}: p50 and p99, ms")
-    yield Table(
-        "ldddddd",
-        (pivot.by, *(f"{at}\n{what}" for at in ("client", "server", "network") for what in ("p50", "p99"))),
-        [[label, *_percentiles(row)] for label, row in zip(labels, shown, strict=True)],
-    )
+    yield table(zip(shown, labels, strict=True), [*by, *_PERCENTILES])
     if hidden:
         yield Prose(f"and {count(more)} more (all of them with --json)")
     yield from _without_size(sum(row.without_size for row in (*shown, *hidden)))
+
+
+_SIDES = ("client", "server", "network")
+_MEANS = (*(*columns("count", "2 ops"), *columns("ms", "3 MB/s", "4 client", "6 server", "5 network")),)
+_PERCENTILES = columns("ms", *(f"0.{at}_ms.{what} {at}\n{what}" for at in _SIDES for what in ("p50", "p99")))
 
 
 def intervals_section(intervals: Intervals) -> Iterator[Block]:
@@ -96,19 +96,17 @@ def legend(pivots: Sequence[Pivot], intervals: Intervals | None) -> list[str]:
 
 def _interval_table(rows: Sequence[IntervalRow]) -> Iterator[Block]:
     shown = rows[:MOST_SHOWN]
-    columns = columns_of(shown)
-    cells: list[list[Cell]] = []
-    for row in shown:
-        rates = (row.ops_per_s, row.kb_per_s, row.kb_per_op)
-        times = (row.client_ms, row.client_p99_ms, row.server_ms, row.network_ms)
-        begin = f"{row.begin_s:.9f}".rstrip("0").rstrip(".")
-        cells.append([begin, *map(or_dash, rates), row.retrans, *map(or_dash, times), *cells_of(row, columns)])
-    heads = ["begin\ns", "ops/s", "kB/s", "kB/op", "re-\ntrans"]
-    heads += ["client\nms", "p99\nms", "server\nms", "network\nms"]
-    heads += [f"{column.head}\n{column.unit}" for column in columns]
-    yield Table("ldddrdddd" + "d" * len(columns), heads, cells)
+    yield table(shown, [*_INTERVAL, *group_columns(shown, between="\n")])
     if len(rows) > len(shown):
         yield Prose(f"and {count(len(rows) - len(shown))} more (all of them with --json)")
+
+
+_INTERVAL = (
+    Column("begin\ns", lambda row: f"{row.begin_s:.9f}".rstrip("0").rstrip(".")),
+    *columns("ms", "ops_per_s ops/s", "kb_per_s kB/s", "kb_per_op kB/op"),
+    *columns("count", "retrans re-\ntrans"),
+    *columns("ms", "client_ms client\nms", "client_p99_ms p99\nms", "server_ms server\nms", "network_ms network\nms"),
+)
 
 
 def _label(by: str, row: PivotRow) -> str:
@@ -125,11 +123,6 @@ def _means(row: PivotRow) -> tuple[float | None, float | None]:
     if row.server_ms is None or row.network_ms is None:
         return None, None
     return row.server_ms.mean, row.network_ms.mean
-
-
-def _percentiles(row: PivotRow) -> list[Cell]:
-    of = (row.client_ms, row.server_ms, row.network_ms)
-    return [cell for side in of for cell in map(or_dash, (None, None) if side is None else (side.p50, side.p99))]
 
 
 def _together(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from nfslat.answer.model import Bucket, Capture, MatchedOps, MatchedRow, RawRow, Report, Selection, StackRow, Summary
-from nfslat.answer.words import of_mean, percent, shares_adding_up, stacked
-from nfslat.report.blocks import Block, Cell, Figure, Gap, Histogram, Prose, Table, Title, indented
-from nfslat.report.sections.columns import cells_of, columns_of
+from nfslat.answer.model import Bucket, Capture, MatchedOps, MatchedRow, RawRow, Report, Selection, StackRow
+from nfslat.answer.words import of_mean, shares_adding_up, stacked
+from nfslat.report.blocks import Block, Cell, Figure, Gap, Histogram, Label, Prose, Table, Title, indented
+from nfslat.report.columns import Column, columns, group_columns, table
 from nfslat.report.text_layout import adding_up_below_each_other, count, plain, shorten
 
 # Miss and State names (tables.py) in words.
@@ -27,7 +28,6 @@ _STATES = {
     "HEADER_NOT_CAPTURED": "RPC header not captured",
     "MALFORMED": "malformed RPC header",
 }
-_RAW_HEADERS = ("op", "vers", "count", "mean", "p50", "p95", "p99", "max")
 
 
 def op_label(program: str, op: str) -> str:
@@ -37,20 +37,32 @@ def op_label(program: str, op: str) -> str:
     return plain(f"{program.removeprefix('program ')} {op}")
 
 
+_RAW = (
+    Column("op", lambda row: op_label(row.program, row.op)),
+    Column("vers", lambda row: plain(row.version), "right"),
+    *columns("count", "count"),
+    *columns("ms", *(f"srt_ms.{name} {name}" for name in ("mean", "p50", "p95", "p99", "max"))),
+)
+
+
+STACK = (
+    Column("layer", lambda of: indented(shorten(of[0].layer, 36), min(of[0].depth, 4))),
+    Column("ms", lambda of: Figure(of[1], of[0].ms), "ms"),
+    Column("share", lambda of: of[0].share, "share"),
+    Column("source", lambda of: of[0].source),
+)
+
+
 def stack_section(stack: Sequence[StackRow]) -> Iterator[Block]:
     """The latency stack, one table an operation."""
     for op in dict.fromkeys(row.op for row in stack):
-        rows = [row for row in stack if row.op == op]
-        yield Title("Latency stack, mean ms" + ("" if op == "all" else f": {shorten(op, 40)}"))
-        yield Table("ldrl", ("layer", "ms", "share", "source"), stack_cells(rows), last="wrapped")
+        yield from stack_blocks([row for row in stack if row.op == op], last="wrapped")
 
 
-def stack_cells(rows: Sequence[StackRow]) -> list[list[Cell]]:
-    """One block of the latency stack."""
-    return [
-        [indented(shorten(row.layer, 36), min(row.depth, 4)), Figure(shown, row.ms), percent(row.share), row.source]
-        for row, shown in zip(rows, stacked(rows), strict=True)
-    ]
+def stack_blocks(rows: Sequence[StackRow], **how: Any) -> Iterator[Block]:
+    """One block of it."""
+    yield Title("Latency stack, mean ms" + ("" if rows[0].op == "all" else f": {shorten(rows[0].op, 40)}"))
+    yield table(zip(rows, stacked(rows), strict=True), STACK, **how)
 
 
 def means_of(row: MatchedRow) -> tuple[Cell, Cell, Cell]:
@@ -67,13 +79,7 @@ def raw_section(side: str, rows: Sequence[RawRow], capture: Capture) -> Iterator
     if not rows:
         yield Prose("No ops.")
         return
-    cells: list[list[Cell]] = []
-    figures = 1 if is_in_ticks(capture) else 5
-    for row in rows:
-        s = row.srt_ms
-        numbers = [float(value) for value in (s.mean, s.p50, s.p95, s.p99, s.max)]
-        cells.append([op_label(row.program, row.op), plain(row.version), row.count, *numbers[:figures]])
-    yield Table("lrrddddd"[: 3 + figures], _RAW_HEADERS[: 3 + figures], cells)
+    yield table(rows, _RAW[: 4 if is_in_ticks(capture) else None])
 
 
 def is_in_ticks(capture: Capture) -> bool:
@@ -111,35 +117,53 @@ def _without_empty_ends(sides: Mapping[str, Sequence[Bucket]]) -> list[tuple[str
     return ordered[filled[0] : filled[-1] + 1] if filled else []
 
 
+class OpLine(NamedTuple):
+    """A line of a table of operations; its means are texts that add up to the last digit."""
+
+    op: str
+    version: str
+    row: MatchedRow
+    client: str
+    network: str
+    server: str
+
+
+def named_rows(
+    matched: MatchedOps, every: str = "all", slowest: str = "", rows: Sequence[MatchedRow] | None = None
+) -> list[tuple[str, str, MatchedRow]]:
+    """Name, version and figures of operations (`rows`: some of them), of all together where they are several, and of
+    the slowest where these have a name."""
+    own = matched.by_op if rows is None else rows
+    found = [(op_label(row.program, row.op), plain(row.version), row) for row in own]
+    more = ((every if len(matched.by_op) != 1 else "", matched.total), (slowest, matched.slowest))
+    return found + [(name, "", row) for name, row in more if name and row is not None]
+
+
+def op_lines(rows: Sequence[tuple[str, str, MatchedRow]]) -> list[OpLine]:
+    """The lines of a table of these."""
+    sums = adding_up_below_each_other([[row.network_ms.mean, row.server_ms.mean] for _, _, row in rows])
+    return [OpLine(*row, client, *parts) for row, (parts, client) in zip(rows, sums, strict=True)]
+
+
+_NAMES = (*columns("text", "op"), *columns("right", "version vers"))
+_OPS = (*_NAMES, *columns("count", "row.count count"), *columns("ms", "client", "server", "network"))
+_TAILS = [f"row.{at}_ms.{what} {at}\n{what}" for at in ("client", "server", "network") for what in ("p99", "max")]
+
+
 def matched_section(matched: MatchedOps) -> Iterator[Block]:
     """The same ops on both sides: client, server and the difference, which is the network."""
     yield Title("Matched data: ops seen in both captures, mean ms")
-    rows = [(op_label(row.program, row.op), plain(row.version), row) for row in matched.by_op]
-    if matched.total is not None and len(rows) != 1:
-        rows.append(("all", "", matched.total))
-    if not rows:
+    lines = op_lines(named_rows(matched))
+    if not lines:
         yield Prose("None.")
         return
-    means: list[list[Cell]] = []
-    tails: list[list[Cell]] = []
-    sums = adding_up_below_each_other([[row.network_ms.mean, row.server_ms.mean] for _, _, row in rows])
-    columns = [column for column in columns_of([row for *_, row in rows]) if not column.stands_apart]
-    for (op, version, row), ((network, server), client) in zip(rows, sums, strict=True):
-        shares = shares_adding_up([row.network_ms.mean, row.server_ms.mean])
-        means.append([op, version, row.count, client, server, network, shares[1], *cells_of(row, columns)])
-        tails.append([op, version, *_tail(row.client_ms), *_tail(row.server_ms), *_tail(row.network_ms)])
-    heads = ("op", "vers", "count", "client", "server", "network", "in server", *(column.head for column in columns))
-    yield Table("lrrdddr" + "d" * len(columns), heads, means)
+    own = (*_OPS, Column("in server", _in_server, "right"))
+    yield table(lines, [*own, *group_columns([line.row for line in lines], of="row.", apart=False)])
     if matched.tick_ms is not None:
         yield Prose(f"Time stamps tick every {matched.tick_ms:g} ms: no percentile and no maximum can be told.")
         return
     yield Title("Matched data: p99 and max, ms")
-    headers = (
-        "op",
-        "vers",
-        *(f"{at}\n{what}" for at in ("client", "server", "network") for what in ("p99", "max")),
-    )
-    yield Table("lrdddddd", headers, tails)
+    yield table(lines, [*_NAMES, *columns("ms", *_TAILS)])
     if matched.total is not None and matched.total.negative_network:
         yield Prose(
             f"{count(matched.total.negative_network)} ops took longer at the server than at the client, which is "
@@ -148,8 +172,8 @@ def matched_section(matched: MatchedOps) -> Iterator[Block]:
         )
 
 
-def _tail(summary: Summary) -> tuple[float, float]:
-    return float(summary.p99), float(summary.max)
+def _in_server(line: OpLine) -> str:
+    return shares_adding_up([line.row.network_ms.mean, line.row.server_ms.mean])[1]
 
 
 def misses_section(matched: MatchedOps) -> Iterator[Block]:
@@ -157,16 +181,34 @@ def misses_section(matched: MatchedOps) -> Iterator[Block]:
     yield Title("Processed, matched and missed ops")
     sides = list(matched.processed)
     missed = {side: matched.unmatched.get(side, {}) for side in sides}
-    rows: list[list[Cell]] = [
-        ["processed", *matched.processed.values()],
-        ["matched", *(matched.ops for _ in sides)],
-        ["missed", *(sum(missed[side].values()) for side in sides)],
+    rows = [
+        ("processed", matched.processed),
+        ("matched", dict.fromkeys(sides, matched.ops)),
+        ("missed", {side: sum(missed[side].values()) for side in sides}),
     ]
     if matched.untimed:
-        rows.insert(2, ["matched, but in flight when a clock was set", *(matched.untimed for _ in sides)])
-    for reason in _names_in_use(missed.values(), _MISSES):
-        rows.append([indented(_words(reason, _MISSES), 1), *(missed[side].get(reason, 0) for side in sides)])
-    yield Table("l" + "r" * len(sides), ["ops", *sides], rows)
+        rows.insert(2, ("matched, but in flight when a clock was set", dict.fromkeys(sides, matched.untimed)))
+    yield _by_side("ops", sides, [*rows, *_counts(missed, _MISSES, depth=1)])
+
+
+def _by_side(
+    head: str, sides: Iterable[str], rows: Sequence[tuple[str | Label, Mapping[str, int]]], alone: str = "capture"
+) -> Table:
+    """Counts of each side; none is 0. `alone`: the head of the only capture's."""
+    heads = [f"1.{side} {alone if side == 'capture' else side}" for side in sides]
+    return table(rows, [Column(head, lambda row: row[0]), *columns("count", *heads, none="0")])
+
+
+def _counts(
+    sides: Mapping[str, Mapping[str, int]], words: Mapping[str, str], depth: int = 0
+) -> list[tuple[str | Label, dict[str, int]]]:
+    """A row for each name that counts anything on any side: those of `words` first, then the others as they come."""
+    in_use = dict.fromkeys(name for side in sides.values() for name, n in side.items() if n)
+    names = [*(name for name in words if name in in_use), *(name for name in in_use if name not in words)]
+    return [
+        (indented(words.get(name, name), depth), {side: counts.get(name, 0) for side, counts in sides.items()})
+        for name in names
+    ]
 
 
 def selection_section(selection: Selection) -> Iterator[Block]:
@@ -174,15 +216,11 @@ def selection_section(selection: Selection) -> Iterator[Block]:
     yield Title("Excluded")
     for name, value in selection.filters.items():
         yield Prose(f"filter {name}: {value}", hanging=2)
-    sides = list(selection.excluded)
-    reasons = _names_in_use(selection.excluded.values(), {})
-    if not reasons:
+    rows = _counts(selection.excluded, {})
+    if rows:
+        yield _by_side("ops excluded", selection.excluded, rows)
+    else:
         yield Prose("No op was excluded.")
-        return
-    rows: list[list[Cell]] = [
-        [_words(reason, {}), *(selection.excluded[side].get(reason, 0) for side in sides)] for reason in reasons
-    ]
-    yield Table("l" + "r" * len(sides), ["ops excluded", *sides], rows)
 
 
 def messages_section(captures: Mapping[str, Capture]) -> Iterator[Block]:
@@ -204,20 +242,5 @@ def programs_section(report: Report) -> Iterator[Block]:
 
 
 def _counts_table(what: str, sides: Mapping[str, Mapping[str, int]], words: Mapping[str, str]) -> Iterator[Block]:
-    rows: list[list[Cell]] = [
-        [_words(name, words), *(counts.get(name, 0) for counts in sides.values())]
-        for name in _names_in_use(sides.values(), words)
-    ]
-    rows.append(["total", *(sum(counts.values()) for counts in sides.values())])
-    headers = [what, *("count" if side == "capture" else side for side in sides)]
-    yield Table("l" + "r" * len(sides), headers, rows)
-
-
-def _names_in_use(counts: Iterable[Mapping[str, int]], order: Mapping[str, str]) -> list[str]:
-    """Names that count anything on any side: those of `order` first, then the others as they come."""
-    in_use = dict.fromkeys(name for side in counts for name, n in side.items() if n)
-    return [*(name for name in order if name in in_use), *(name for name in in_use if name not in order)]
-
-
-def _words(name: str, words: Mapping[str, str]) -> str:
-    return words.get(name, plain(name))
+    total = ("total", {side: sum(counts.values()) for side, counts in sides.items()})
+    yield _by_side(what, sides, [*_counts(sides, words), total], alone="count")

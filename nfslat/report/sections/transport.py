@@ -8,6 +8,7 @@ from nfslat.answer.model import Charge, Hang, TcpAmount, Transport, Unanswered
 from nfslat.answer.words import ms, percent
 from nfslat.model.causes import in_words
 from nfslat.report.blocks import Block, Cell, Item, Prose, Table, Title
+from nfslat.report.columns import columns, table
 from nfslat.report.text_layout import count, count_of, duration
 
 _WORTH, _WORTH_SLOWEST = 0.01, 0.05  # of the client SRT on average, or in the slowest 1 %: less has no row
@@ -25,20 +26,20 @@ def charges_section(charges: Sequence[Charge]) -> Iterator[Block]:
     if not outside and all(one.cause == "distance" for one in worth):
         return
     yield Title("What TCP did to the operations, ms per matched op")
-    rows: list[list[Cell]] = [
-        [in_words(one.cause), one.part, one.ops, one.mean_ms, percent(one.share), one.slowest_ms] for one in worth
+    rows: list[tuple[object, ...]] = [
+        (in_words(one.cause), one.part, one.ops, one.mean_ms, one.share, one.slowest_ms) for one in worth
     ]
     small = [one for one in within if one not in worth]
     if small:
         shares = sum(one.share or 0.0 for one in small)
         means = sum(one.mean_ms for one in small), sum(one.slowest_ms for one in small)
-        rows.append(["causes of less than 1 % each", "", "", means[0], percent(shares), means[1]])
+        rows.append(("causes of less than 1 % each", "", "", means[0], shares, means[1]))
     rows += [
-        ["not explained by TCP", one.part, "", one.mean_ms, percent(one.share), one.slowest_ms]
+        ("not explained by TCP", one.part, "", one.mean_ms, one.share, one.slowest_ms)
         for one in charges
         if one.cause == "unexplained" and (one.mean_ms or one.slowest_ms)
     ]
-    yield Table("llrdrd", ("waits for, or because of", "within", "ops", "mean", "share", "slowest 1 %"), rows)
+    yield table(rows, _CHARGES)
     for one in outside:
         yield Item(
             f"{_PLACES[one.part]}, so in no SRT: {ms(one.mean_ms)} ms on average ({count_of(one.ops, 'op')}), "
@@ -49,6 +50,12 @@ def charges_section(charges: Sequence[Charge]) -> Iterator[Block]:
             "What TCP held back within the server's time (calls that had arrived, replies that were ready) still "
             "counts as network."
         )
+
+
+_CHARGES = (
+    *(*columns("text", "0 waits for, or because of", "1 within"), *columns("count", "2 ops")),
+    *(*columns("ms", "3 mean"), *columns("share", "4 share"), *columns("ms", "5 slowest 1 %")),
+)
 
 
 def _matters(one: Charge) -> bool:

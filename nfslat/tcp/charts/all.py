@@ -5,7 +5,7 @@ from __future__ import annotations
 from nfslat.model.causes import WORDS
 from nfslat.report.charts.chart import Chart
 from nfslat.report.text_layout import duration
-from nfslat.tcp.charts.axes import Board, Clock
+from nfslat.tcp.charts.axes import board_of
 from nfslat.tcp.charts.flight import flight_chart, rate_chart
 from nfslat.tcp.charts.sequence import sequence_chart, sequence_lane
 from nfslat.tcp.charts.sizes import sizes_chart
@@ -39,8 +39,7 @@ def charts_of(one: Detail) -> list[Chart]:
 
 def _close(one: Detail, graphs: Graphs, name: str) -> list[Chart]:
     """What was waited for longest, from near: who waited, what was sent and acknowledged, and round trips."""
-    clock = Clock(graphs)
-    board = Board(clock, [])
+    board = board_of(graphs)
     for way in graphs.ways:
         if way.waited:
             waits_lane(board, way)
@@ -50,7 +49,7 @@ def _close(one: Detail, graphs: Graphs, name: str) -> list[Chart]:
     for at, way in enumerate(graphs.ways):
         if way.trips_ms.points or way.late:
             trips_lane(board, way, one.waits.rounds[at].held)
-    if not board.found:
+    if not board.lanes:
         return []
     waits = [(wait.ms, wait, way) for way in graphs.ways for wait in way.waited]
     title = "The longest spike, from near"
@@ -58,5 +57,4 @@ def _close(one: Detail, graphs: Graphs, name: str) -> list[Chart]:
         long_ms, wait, way = max(waits, key=lambda one: one[0])
         title = f"The longest wait, from near: {way.sender}, {duration(long_ms)}, {WORDS[wait.cause].limit}"
     caption = "Who waited, what was sent and acknowledged, and the round trips, packet by packet where there is room."
-    spec, height = board.spec(f"{title}. {caption}")
-    return [Chart(f"close-{name}", title, caption, f"{title}. {caption}", spec, height + 50, "close")]
+    return [board.chart(f"close-{name}", title, caption, f"{title}. {caption}", "close")]

@@ -1,4 +1,4 @@
-"""What the graphs of a conversation have in common: its time, its lanes, its points and their frames."""
+"""What the graphs of a conversation have in common: its time, its points and their frames."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Struct
-
 from nfslat.model.record import Record
-from nfslat.report.charts import legend
+from nfslat.report.charts.board import Board, Lane
 from nfslat.report.charts.chart import Spec
-from nfslat.report.charts.style import COLOUR, CULPRIT, PLAIN, Lane, channel, heading, lane, lanes, log_axis, tips
+from nfslat.report.charts.legend import Entry
+from nfslat.report.charts.marks import Tip, linear
+from nfslat.report.charts.style import COLOUR, CULPRIT, PLAIN, log_ticks
 from nfslat.report.text_layout import count, visible
 from nfslat.tcp.graphs import Graphs
 from nfslat.tcp.thinned import Thinned
 
-HEAD_PX, GAP_PX, LANE_PX = 22, 20, 150
+_LANE_PX = 150
 # Data are the sender's, ACKs and windows the receiver's; what costs time has the colour of the culprit, and a shape.
 DATA, ACKS, WINDOW, COSTS = COLOUR["client"], COLOUR["server"], COLOUR["network"], CULPRIT
 _LONG_MS = 3_000  # of longer times the axis has seconds
 _NS = r"(?<=\d{6})\d{3}(?=Z$)"
 _SI_FROM = 100_000
+FILTER = ("filter", "Wireshark filter")
 
 
 class Clock(Record):
@@ -48,60 +49,45 @@ class Clock(Record):
         """The channel, without a field."""
         begin, end = self.at(self.graphs.from_ms), self.at(self.graphs.to_ms)
         said = re.sub(_NS, "", self.graphs.begin)
-        return channel(
-            f"time, {self.unit}",
-            scale={"domain": [begin, end if end > begin else begin + 1], "nice": False, "zero": False},
-            axis={
-                "title": [f"time since the conversation's first packet, {self.unit}", f"begin: {visible(said)}"],
-                "format": PLAIN,
-                "grid": False,
-                "tickCount": 8,
-                "labelSeparation": 8,
-                "titleLimit": 600,
-            },
-        )
+        title = [f"time since the conversation's first packet, {self.unit}", f"begin: {visible(said)}"]
+        look = {"tickCount": 8, "labelSeparation": 8, "titleLimit": 600}
+        return linear(f"time, {self.unit}", begin, end if end > begin else begin + 1, title=title, **look)
 
-    def tip(self) -> tuple[str, str, str]:
+    @property
+    def tip(self) -> Tip:
         """Of a tooltip."""
         return ("at", f"at, {self.unit}", ",.9~r")
 
+    @property
+    def until(self) -> Tip:
+        """Of the end of what has a begin."""
+        return ("to", f"until, {self.unit}", ",.9~r")
 
-FILTER = ("filter", "Wireshark filter")
 
-
-class Board(Struct):
-    """Lanes below each other."""
+class TimeBoard(Board, kw_only=True):
+    """Lanes of a conversation's time."""
 
     clock: Clock
-    found: list[Lane]
-    top: int = 0
 
-    def add(
-        self, title: str, axis: str, domain: Sequence[float], keys: Sequence[legend.Entry], ticks: Spec, **scale: Any
+    def graph(
+        self, title: str, axis: str, domain: Sequence[float], keys: Sequence[Entry], ticks: Spec, **scale: Any
     ) -> Lane:
-        """A lane with its title and its legend above it."""
-        keys_px = legend.height(keys) if keys else 0
-        one = lane(
-            self.top + HEAD_PX + keys_px, LANE_PX, axis, domain, {"tickCount": 5, "grid": True, **ticks}, **scale
-        )
-        one.marks += [heading(visible(title), self.top + 14), *legend.legend(keys, self.top + HEAD_PX - 2)]
-        self.found.append(one)
-        self.top = one.bottom + GAP_PX
-        return one
-
-    def spec(self, alt: str) -> tuple[Spec, int]:
-        """And how high it is."""
-        height = self.found[-1].bottom
-        return lanes(self.found, height, alt), height
+        """A lane of points."""
+        ticks = {"tickCount": 5, "grid": True, **ticks}
+        return self.lane(visible(title), axis, domain, _LANE_PX, ticks, keys, **scale)
 
 
-def frames_of(*names: str) -> list[Spec]:
-    """Makes the field `filter` for Wireshark of fields with frame numbers."""
+def board_of(graphs: Graphs) -> TimeBoard:
+    """An empty one."""
+    clock = Clock(graphs)
+    return TimeBoard(clock.x, clock=clock)
+
+
+def frames_of(*names: str) -> str:
+    """Makes a filter for Wireshark of fields with frame numbers."""
     if len(names) == 1:
-        told = f"'frame.number == ' + datum.{names[0]}"
-    else:
-        told = "'frame.number in {' + " + " + ', ' + ".join(f"datum.{name}" for name in names) + " + '}'"
-    return [{"calculate": told, "as": "filter"}]
+        return f"'frame.number == ' + datum.{names[0]}"
+    return "'frame.number in {' + " + " + ', ' + ".join(f"datum.{name}" for name in names) + " + '}'"
 
 
 def extremes(
@@ -114,9 +100,7 @@ def extremes(
         points.append({"at": clock.at(high_at), name: round(high, digits), "frame": high_frame})
         if many > 1 and low < high:
             points.append({"at": clock.at(low_at), name: round(low, digits), "frame": low_frame})
-            spans.append(
-                {"from": clock.at(min(low_at, high_at)), "low": round(low, digits), "high": round(high, digits)}
-            )
+            spans.append({"at": clock.at(min(low_at, high_at)), "low": round(low, digits), "high": round(high, digits)})
     return points, spans
 
 
@@ -126,57 +110,25 @@ def dots(
     one: Lane,
     name: str,
     title: str,
-    more: Sequence[Any] = (),
+    more: Sequence[Tip] = (),
     **look: Any,
-) -> Spec:
+) -> None:
     """Points with their frames; `values` have ``at``, `name` and ``frame``."""
-    two = bool(values) and "ack_frame" in values[0]
-    shown = tips(
-        clock.tip(),
-        (name, title, ",.6~r"),
-        *more,
-        ("frame", "frame", "d"),
-        *([("ack_frame", "frame of the ACK", "d")] if two else []),
-        FILTER,
-    )
-    return {
-        "data": {"values": list(values)},
-        "transform": frames_of("frame", "ack_frame") if two else frames_of("frame"),
-        "mark": {"type": "point", "filled": True, "opacity": 1, "size": 14, "cursor": "pointer", "aria": False, **look},
-        "encoding": {"x": {**clock.x, "field": "at"}, "y": one.at(name), "tooltip": shown},
-    }
+    frames = {"frame": "frame", "ack_frame": "frame of the ACK"}
+    known = [field for field in frames if values and field in values[0]] or ["frame"]
+    tip = (clock.tip, (name, title, ",.6~r"), *more, *((field, frames[field], "d") for field in known), FILTER)
+    look = {"filled": True, "opacity": 1, "size": 14, "cursor": "pointer", "aria": False, **look}
+    one.draw("point", values, calculate={"filter": frames_of(*known)}, x="at", y=name, tip=tip, **look)
 
 
-def slopes(values: Sequence[dict[str, float]], clock: Clock, one: Lane, **look: Any) -> Spec:
-    """Straight lines from (at, low) to (to, high)."""
-    return {
-        "data": {"values": list(values)},
-        "mark": {"type": "rule", "tooltip": None, "aria": False, **look},
-        "encoding": {
-            "x": {**clock.x, "field": "at"},
-            "x2": {"field": "to"},
-            "y": one.at("low"),
-            "y2": {"field": "high"},
-        },
-    }
+def ranges(values: Sequence[dict[str, float]], one: Lane, **look: Any) -> None:
+    """Straight lines from (at, low) to `high`, at the same time or, where `x2` is ``to``, at another."""
+    one.draw("rule", values, x="at", y="low", y2="high", tooltip=None, aria=False, **look)
 
 
-def upright(values: Sequence[dict[str, float]], clock: Clock, one: Lane, **look: Any) -> Spec:
-    """Upright lines from the lowest to the highest of a stretch."""
-    return {
-        "data": {"values": list(values)},
-        "mark": {"type": "rule", "tooltip": None, "aria": False, **look},
-        "encoding": {"x": {**clock.x, "field": "from"}, "y": one.at("low"), "y2": {"field": "high"}},
-    }
-
-
-def line(values: Sequence[dict[str, float]], clock: Clock, one: Lane, name: str, **look: Any) -> Spec:
+def steps(values: Sequence[dict[str, float]], one: Lane, name: str, **look: Any) -> None:
     """Steps through points."""
-    return {
-        "data": {"values": list(values)},
-        "mark": {"type": "line", "interpolate": "step-after", "tooltip": None, **look},
-        "encoding": {"x": {**clock.x, "field": "at"}, "y": one.at(name)},
-    }
+    one.draw("line", values, x="at", y=name, interpolate="step-after", tooltip=None, **look)
 
 
 def thinned(of: Sequence[Thinned], nouns: str, clock: Clock) -> str:
@@ -202,9 +154,9 @@ def most(of: Thinned) -> float:
 
 
 def durations(
-    board: Board,
+    board: TimeBoard,
     title: str,
-    keys: Sequence[legend.Entry],
+    keys: Sequence[Entry],
     of: Thinned,
     what: str,
     *,
@@ -215,19 +167,16 @@ def durations(
 ) -> Lane:
     """A lane of times in ms: from 0 on, or on a scale of logarithms, where none is below `least`."""
     if log_from is None:
-        one = board.add(title, f"{what}, ms", [0, top * 1.08 or 1.0], keys, {"format": PLAIN})
+        one = board.graph(title, f"{what}, ms", [0, top * 1.08 or 1.0], keys, {"format": PLAIN})
     else:
-        ticks = log_axis("", log_from, top * 1.2)
-        ticks.pop("title")
-        one = board.add(title, f"{what}, log scale", [log_from / 1.2, top * 1.2], keys, ticks, type="log")
+        domain = log_from / 1.2, top * 1.2
+        one = board.graph(title, f"{what}, log scale", domain, keys, log_ticks(log_from, top * 1.2), type="log")
     name = what.replace(" ", "_")
     points, spans = extremes(of, board.clock, name)
     for value in (*points, *spans):
         for key in (name, "low", "high"):
             if log_from is not None and key in value:
                 value[key] = max(value[key], least)
-    one.marks += [
-        upright(spans, board.clock, one, stroke=DATA, strokeOpacity=0.35),
-        dots(points, board.clock, one, name, f"{what}, ms", fill=DATA, **look),
-    ]
+    ranges(spans, one, stroke=DATA, strokeOpacity=0.35)
+    dots(points, board.clock, one, name, f"{what}, ms", fill=DATA, **look)
     return one

@@ -5,28 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from nfslat.report.charts import legend
+from nfslat.report.charts.board import Way
 from nfslat.report.charts.chart import Chart
-from nfslat.report.charts.style import COLOUR, PLAIN, heading, lane, rule, tips
-from nfslat.report.text_layout import count, visible
-from nfslat.tcp.charts.axes import (
-    COSTS,
-    DATA,
-    GAP_PX,
-    HEAD_PX,
-    WINDOW,
-    Board,
-    Clock,
-    dots,
-    extremes,
-    line,
-    most,
-    of_bytes,
-    thinned,
-    upright,
-)
+from nfslat.report.charts.style import COLOUR
+from nfslat.report.text_layout import count, rate, visible
+from nfslat.tcp.charts import axes
 from nfslat.tcp.graphs import Graphs, WayGraphs
 from nfslat.tcp.model import Detail
-from nfslat.tcp.sections.sizes import rate
 from nfslat.tcp.windows import Windows
 
 _FAR = 4  # times what is in flight: a window above would flatten the lane
@@ -35,23 +20,21 @@ _RATE_PX = 110
 
 def flight_chart(one: Detail, graphs: Graphs, name: str) -> list[Chart]:
     """Of both directions that have data."""
-    clock = Clock(graphs)
-    board = Board(clock, [])
+    board = axes.board_of(graphs)
     for way, windows in zip(graphs.ways, one.waits.windows, strict=True):
         if way.in_flight.points:
             _lane(board, way, windows)
-    if not board.found:
+    if not board.lanes:
         return []
     caption = (
         "Sent and not acknowledged behind each data packet, and the window that the receiver announced. A sender stops "
         "where the two meet."
-    ) + thinned([way.in_flight for way in graphs.ways], "data packets", clock)
+    ) + axes.thinned([way.in_flight for way in graphs.ways], "data packets", board.clock)
     alt = "Bytes in flight and receive window over time. " + " ".join(
-        f"From {way.sender}: up to {count(round(most(way.in_flight)))} bytes in flight; {scale_of(windows)}."
+        f"From {way.sender}: up to {count(round(axes.most(way.in_flight)))} bytes in flight; {scale_of(windows)}."
         for way, windows in zip(graphs.ways, one.waits.windows, strict=True)
     )
-    spec, height = board.spec(alt)
-    return [Chart(f"flight-{name}", "Bytes in flight and receive window", caption, alt, spec, height + 50, "flight")]
+    return [board.chart(f"flight-{name}", "Bytes in flight and receive window", caption, alt, "flight")]
 
 
 def scale_of(windows: Windows) -> str:
@@ -61,52 +44,47 @@ def scale_of(windows: Windows) -> str:
     return f"window scale {windows.scale} (factor {windows.factor})"
 
 
-def _lane(board: Board, way: WayGraphs, windows: Windows) -> None:
+def _lane(board: axes.TimeBoard, way: WayGraphs, windows: Windows) -> None:
     clock = board.clock
-    top = max(most(way.in_flight), 1.0)
+    top = max(axes.most(way.in_flight), 1.0)
     window = way.window if way.window is not None and way.window.points else None
     # Without a scale the figures in the packets are not bytes.
     if windows.scale is None:
         window = None
-    reach = 0.0 if window is None else most(window)
+    reach = 0.0 if window is None else axes.most(window)
     far = window is not None and min(window.low) > _FAR * top
-    keys = [legend.line("in flight", DATA, strokeWidth=2)]
+    keys = [legend.line("in flight", axes.DATA, strokeWidth=2)]
     if windows.scale is None:
-        keys.append(legend.line(f"window not drawn: {scale_of(windows)}", WINDOW, strokeOpacity=0.0))
+        keys.append(legend.line(f"window not drawn: {scale_of(windows)}", axes.WINDOW, strokeOpacity=0.0))
     elif window is not None:
         least = count(round(min(window.low)))
         sizes = f"{least} to {count(round(reach))} bytes" if min(window.low) < reach else f"{least} bytes"
         dashed: dict[str, Any] = {"strokeDash": [6, 3], "strokeOpacity": 0.0 if far else 1.0}
-        keys.append(legend.line(visible(f"window of {way.receiver}: {sizes}"), WINDOW, **dashed))
+        keys.append(legend.line(visible(f"window of {way.receiver}: {sizes}"), axes.WINDOW, **dashed))
         text = ", above this axis" if far else ", cut at the upper edge" if reach > _FAR * top else ""
-        keys.append(legend.line(scale_of(windows) + text, WINDOW, strokeOpacity=0.0))
+        keys.append(legend.line(scale_of(windows) + text, axes.WINDOW, strokeOpacity=0.0))
     shut = [] if window is None else [at for at, low in enumerate(window.low) if low == 0]
     if shut:
-        keys.append(legend.dot("window closed", COSTS, "cross"))
+        keys.append(legend.dot("window closed", axes.COSTS, "cross"))
     shown = top if far else min(max(top, reach), _FAR * top)
     title = f"In flight from {way.sender}"
-    drawn = board.add(title, "bytes", [0, shown * 1.06], keys, of_bytes(0, shown), clamp=True)
-    points, spans = extremes(way.in_flight, clock, "bytes")
+    drawn = board.graph(title, "bytes", [0, shown * 1.06], keys, axes.of_bytes(0, shown), clamp=True)
+    points, spans = axes.extremes(way.in_flight, clock, "bytes")
     if window is not None and not far:
-        edges, ranges = extremes(window, clock, "bytes")
+        edges, heights = axes.extremes(window, clock, "bytes")
         edges.sort(key=lambda one: one["at"])
-        drawn.marks += [
-            upright(ranges, clock, drawn, stroke=WINDOW, strokeOpacity=0.4),
-            line(edges, clock, drawn, "bytes", stroke=WINDOW, strokeDash=[6, 3], strokeWidth=2),
-        ]
-    drawn.marks += [
-        upright(spans, clock, drawn, stroke=DATA, strokeOpacity=0.5),
-        dots(points, clock, drawn, "bytes", "in flight, bytes", fill=DATA, size=12),
-    ]
+        axes.ranges(heights, drawn, stroke=axes.WINDOW, strokeOpacity=0.4)
+        axes.steps(edges, drawn, "bytes", stroke=axes.WINDOW, strokeDash=[6, 3], strokeWidth=2)
+    axes.ranges(spans, drawn, stroke=axes.DATA, strokeOpacity=0.5)
+    axes.dots(points, clock, drawn, "bytes", "in flight, bytes", fill=axes.DATA, size=12)
     if window is not None and shut:
         values = [{"at": clock.at(window.low_at_ms[at]), "bytes": 0, "frame": window.low_frame[at]} for at in shut]
-        look: dict[str, Any] = {"shape": "cross", "size": 60, "fill": COSTS}
-        drawn.marks.append(dots(values, clock, drawn, "bytes", "window, bytes", **look))
+        axes.dots(values, clock, drawn, "bytes", "window, bytes", shape="cross", size=60, fill=axes.COSTS)
 
 
 def rate_chart(one: Detail, graphs: Graphs, name: str) -> list[Chart]:
     """From the first endpoint upwards, from the other downwards."""
-    clock = Clock(graphs)
+    board = axes.board_of(graphs)
     tops = [max(way.mbit_s, default=0.0) for way in graphs.ways]
     if not any(tops):
         return []
@@ -114,52 +92,19 @@ def rate_chart(one: Detail, graphs: Graphs, name: str) -> list[Chart]:
         legend.box(visible(f"{where}: from {way.sender}"), COLOUR[side])
         for where, way, side in zip(("upwards", "downwards"), graphs.ways, ("client", "server"), strict=True)
     ]
-    least = max(tops) * 0.1
-    ticks = {"tickCount": 4, "grid": True, "labelExpr": f"format(abs(datum.value), '{PLAIN}')"}
-    # The legend lies above the lane, as that of the others does.
-    drawn = lane(
-        HEAD_PX + legend.height(keys),
-        _RATE_PX,
-        "Mbit/s",
-        [-max(tops[1], least) * 1.06, max(tops[0], least) * 1.06],
-        ticks,
-    )
-    part = clock.at(graphs.part_ms)
-    drawn.marks += [heading(f"Payload per {part:.4g} {clock.unit}", 14), *legend.legend(keys, HEAD_PX - 2)]
-    begin = clock.at(graphs.from_ms)
-    for way, side, sign in zip(graphs.ways, ("client", "server"), (1, -1), strict=True):
+    clock = board.clock
+    part, begin = clock.at(graphs.part_ms), clock.at(graphs.from_ms)
+    ways = []
+    for way in graphs.ways:
         values = [
-            {
-                "at": round(begin + at * part, 9),
-                "to": round(begin + (at + 1) * part, 9),
-                "rate": mbit,
-                "end": sign * mbit,
-                "base": 0,
-            }
+            {"at": round(begin + at * part, 9), "to": round(begin + (at + 1) * part, 9), "rate": mbit}
             for at, mbit in enumerate(way.mbit_s)
             if mbit
         ]
-        shown = tips(
-            clock.tip(),
-            ("to", f"until, {clock.unit}", ",.9~r"),
-            ("rate", f"from {visible(way.sender)}, Mbit/s", ",.4~r"),
-        )
-        drawn.marks.append(
-            {
-                "description": visible(f"From {way.sender}"),
-                "data": {"values": values},
-                "mark": {"type": "rect", "fill": COLOUR[side], "aria": False},
-                "encoding": {
-                    "tooltip": shown,
-                    "x": {**clock.x, "field": "at"},
-                    "x2": {"field": "to"},
-                    "y": drawn.at("end"),
-                    "y2": {"field": "base"},
-                },
-            }
-        )
-    drawn.marks.append(rule({"y": {**drawn.y, "datum": 0}}, style="edge"))
-    board = Board(clock, [drawn], drawn.bottom + GAP_PX)
+        sender = visible(way.sender)
+        told = ("rate", f"from {sender}, Mbit/s", ",.4~r")
+        ways.append(Way(values, "rate", (clock.tip, clock.until, told), f"From {sender}"))
+    board.mirrored(f"Payload per {part:.4g} {clock.unit}", "Mbit/s", _RATE_PX, ways, keys, grid=True)
     carried = [
         f"from {way.sender} the path carried {rate(way.sustained.mbit_s)} Mbit/s for {way.sustained.ms:,.0f} ms"
         for way in one.throughput.ways
@@ -170,5 +115,4 @@ def rate_chart(one: Detail, graphs: Graphs, name: str) -> list[Chart]:
     alt = "Throughput over time: " + ", ".join(
         f"up to {rate(top)} Mbit/s from {way.sender}" for top, way in zip(tops, graphs.ways, strict=True)
     )
-    spec, height = board.spec(f"{alt}.")
-    return [Chart(f"rate-{name}", "Throughput", caption, f"{alt}.", spec, height + 50, "rate")]
+    return [board.chart(f"rate-{name}", "Throughput", caption, f"{alt}.", "rate")]

@@ -7,10 +7,11 @@ import math
 from nfslat.answer.words import percent
 from nfslat.model.record import Record
 from nfslat.report.charts import legend
-from nfslat.report.charts.chart import Chart, Spec
-from nfslat.report.charts.style import PLAIN, Lane, channel, heading, lane, lanes, rule, tips, words
+from nfslat.report.charts.board import Board, Lane
+from nfslat.report.charts.chart import Chart
+from nfslat.report.charts.marks import datum, linear, note
 from nfslat.report.text_layout import count, visible
-from nfslat.tcp.charts.axes import COSTS, DATA, GAP_PX, HEAD_PX
+from nfslat.tcp.charts.axes import COSTS, DATA
 from nfslat.tcp.model import Detail
 from nfslat.tcp.sizes import WaySizes
 
@@ -37,27 +38,23 @@ def sizes_chart(one: Detail, name: str) -> list[Chart]:
     is_log = largest > _WIDE
     least = min(mode.bytes for way in ways for mode in way.modes)
     domain = [max(least, 1) / 1.3, largest * 1.3] if is_log else [0, largest * 1.08]
-    scale = {"domain": domain, "nice": False, **({"type": "log"} if is_log else {"zero": False})}
     title = "payload of a packet, bytes" + (", log scale" if is_log else "")
-    x = channel("payload, bytes", scale=scale, axis={"title": title, "format": PLAIN, "grid": False, "tickCount": 8})
-    top, found, told = 0, [], []
+    x = linear("payload, bytes", domain[0], domain[1], title=title, tickCount=8)
+    if is_log:
+        x["scale"] = {"type": "log", "domain": domain, "nice": False}
+    board, told = Board(x), []
     for way in ways:
         marked = _marked(one, way)
         keys = [legend.line("packets of a size that comes often", DATA, strokeWidth=5)]
         keys += [legend.line(line.text, COSTS, strokeDash=[5, 3]) for line in marked if line.bytes <= domain[1]]
         most = max(mode.share for mode in way.modes)
-        drawn = lane(
-            top + HEAD_PX + legend.height(keys),
-            _PLOT_PX,
-            "share of packets",
-            [0, min(most * 1.25, 1.25)],
-            {"format": "%", "values": [0, 0.25, 0.5, 0.75, 1] if most > 0.4 else [0, 0.1, 0.2, 0.3, 0.4], "grid": True},
-        )
-        drawn.marks += [heading(visible(f"From {way.sender}"), top + 14), *legend.legend(keys, top + HEAD_PX - 2)]
+        shares = [0, 0.25, 0.5, 0.75, 1] if most > 0.4 else [0, 0.1, 0.2, 0.3, 0.4]
+        ticks = {"format": "%", "values": shares, "grid": True}
+        sender = visible(way.sender)
+        drawn = board.lane(f"From {sender}", "share of packets", [0, min(most * 1.25, 1.25)], _PLOT_PX, ticks, keys)
         for line in marked:
             if domain[0] <= line.bytes <= domain[1]:
-                at = {"x": {**x, "datum": line.bytes}, "y": {"value": drawn.top}, "y2": {"value": drawn.bottom}}
-                drawn.marks.append(rule(at, stroke=COSTS, strokeDash=[5, 3], strokeWidth=1.5))
+                drawn.upright(line.bytes, stroke=COSTS, strokeDash=[5, 3], strokeWidth=1.5)
         values = [
             {
                 "size": mode.bytes,
@@ -69,42 +66,28 @@ def sizes_chart(one: Detail, name: str) -> list[Chart]:
             }
             for mode in way.modes
         ]
-        shown = tips(
+        tip = (
             ("size", "payload, bytes", ","),
             ("packets", "packets", ","),
             ("share", "share of the packets", ".1%"),
             ("of_bytes", "share of all bytes", ".1%"),
             ("why", "what it is"),
         )
-        drawn.marks.append(
-            {
-                "description": visible(f"Sizes from {way.sender}"),
-                "data": {"values": values},
-                "mark": {"type": "rule", "stroke": DATA, "strokeWidth": 5, "aria": False},
-                "encoding": {
-                    "tooltip": shown,
-                    "x": {**x, "field": "size"},
-                    "y": drawn.at("share"),
-                    "y2": {"field": "base"},
-                },
-            }
-        )
-        drawn.marks += _labels(way, x, drawn, domain, is_log=is_log)
+        look = {"stroke": DATA, "strokeWidth": 5, "aria": False}
+        drawn.draw("rule", values, x="size", y="share", y2="base", tip=tip, name=f"Sizes from {sender}", **look)
+        _labels(way, drawn, domain, is_log=is_log)
         told.append(
             f"From {way.sender}: "
             + ", ".join(f"{count(mode.bytes)} bytes {percent(mode.share)}" for mode in way.modes)
             + "."
         )
-        found.append(drawn)
-        top = drawn.bottom + GAP_PX
-    height = found[-1].bottom
     alt = f"Sizes of packets. {' '.join(told)}"
     notes = [f"From {way.sender}: {text}" for way in ways if (text := _why(one, way))]
     caption = " ".join(["Sizes that at least 2 % of the packets, or of the bytes, have.", *notes])
-    return [Chart(f"sizes-{name}", "Segment sizes", caption, alt, lanes(found, height, alt), height + 50, "sizes")]
+    return [board.chart(f"sizes-{name}", "Segment sizes", caption, alt, "sizes")]
 
 
-def _labels(way: WaySizes, x: Spec, drawn: Lane, domain: list[float], *, is_log: bool) -> list[Spec]:
+def _labels(way: WaySizes, drawn: Lane, domain: list[float], *, is_log: bool) -> None:
     """The most frequent sizes in figures, where there is room beside those before."""
 
     def place(size: float) -> float:
@@ -112,16 +95,14 @@ def _labels(way: WaySizes, x: Spec, drawn: Lane, domain: list[float], *, is_log:
         return ((math.log(max(size, 1)) if is_log else size) - low) / (high - low)
 
     placed: list[float] = []
-    marks = []
     for mode in sorted(way.modes, key=lambda mode: -mode.share):
         at = place(mode.bytes)
         if all(abs(at - other) >= _APART for other in placed):
             placed.append(at)
             align = "left" if at < _APART / 2 else "right" if at > 1 - _APART / 2 else "center"
             text = f"{count(mode.bytes)}: {percent(mode.share)}"
-            y = {**drawn.y, "datum": mode.share}
-            marks.append(words(text, {**x, "datum": mode.bytes}, y, fontSize=11, align=align, dy=-5))
-    return marks
+            place_of = datum(drawn.x, mode.bytes), datum(drawn.y, mode.share)
+            drawn.marks.append(note(text, *place_of, align=align, dy=-5))
 
 
 def _marked(one: Detail, way: WaySizes) -> list[_Line]:

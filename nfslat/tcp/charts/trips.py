@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nfslat.answer.words import ms
 from nfslat.report.charts import legend
-from nfslat.report.charts.chart import Chart
-from nfslat.report.charts.style import INK, rule
+from nfslat.report.charts.board import Lane
+from nfslat.report.charts.chart import Chart, Spec
+from nfslat.report.charts.style import INK
 from nfslat.report.text_layout import count_of
-from nfslat.tcp.charts.axes import COSTS, DATA, Board, Clock, dots, durations, most, slopes, thinned
+from nfslat.tcp.charts.axes import COSTS, DATA, Clock, TimeBoard, board_of, dots, durations, most, ranges, thinned
 from nfslat.tcp.graphs import Graphs, LateAck, WayGraphs
 from nfslat.tcp.model import Detail
 from nfslat.tcp.rounds import HeldBack
@@ -22,25 +21,23 @@ _DECADE = 10  # at least, of an axis that is a logarithm
 
 def trips_chart(one: Detail, graphs: Graphs, name: str, title: str) -> list[Chart]:
     """Of both directions that have any."""
-    clock = Clock(graphs)
-    board = Board(clock, [])
+    board = board_of(graphs)
     for at, way in enumerate(graphs.ways):
         if way.trips_ms.points or way.late:
             trips_lane(board, way, one.waits.rounds[at].held)
-    if not board.found:
+    if not board.lanes:
         return []
     caption = (
         "From each data packet to the first ACK that covers it, by when the data were sent. All data that one delayed "
         "ACK covers wait for it: the later they were sent the shorter, so that round trips fall by a straight line. "
         "ACKs that come with data hold the time of the application that sends these."
-        + thinned([way.trips_ms for way in graphs.ways], "round trips", clock)
+        + thinned([way.trips_ms for way in graphs.ways], "round trips", board.clock)
     )
     alt = "Round trips over time. " + " ".join(map(_said, graphs.ways))
-    spec, height = board.spec(alt)
-    return [Chart(f"trips-{name}", title, caption, alt, spec, height + 50, "trips")]
+    return [board.chart(f"trips-{name}", title, caption, alt, "trips")]
 
 
-def trips_lane(board: Board, way: WayGraphs, held: tuple[HeldBack, ...]) -> None:
+def trips_lane(board: TimeBoard, way: WayGraphs, held: tuple[HeldBack, ...]) -> None:
     """A lane of one direction."""
     clock = board.clock
     waited = [late for late in way.late if late.is_waited_for]
@@ -63,34 +60,24 @@ def trips_lane(board: Board, way: WayGraphs, held: tuple[HeldBack, ...]) -> None
     low = max(min([*way.trips_ms.low, top / _DECADE, *typical]), _FLOOR_MS)
     is_log = way.typical_ms is not None and top > _FAR * max(way.typical_ms, _FLOOR_MS)
     lane = durations(
-        *(board, _title(way), keys, way.trips_ms, "round trip"),
+        *(board, f"Data of {way.sender}", keys, way.trips_ms, "round trip"),
         top=top,
         log_from=low if is_log else None,
         least=_FLOOR_MS,
         description="Round trips",
     )
     if way.typical_ms is not None:
-        lane.marks.append(
-            rule(
-                {"y": {**lane.y, "datum": max(way.typical_ms, _FLOOR_MS)}}, stroke=INK, strokeDash=[4, 4], strokeWidth=1
-            )
-        )
+        lane.level(max(way.typical_ms, _FLOOR_MS), stroke=INK, strokeDash=[4, 4], strokeWidth=1)
     for these, filled in ((waited, True), (idle, False)):
         if these:
-            lane.marks += _late(these, clock, board, filled=filled)
+            _late(these, clock, lane, filled=filled)
     if way.spikes:
         values = [
             {"at": clock.at(one.at_ms), "round_trip": one.ms, "frame": one.frame, "ack_frame": one.ack_frame}
             for one in way.spikes
         ]
-        look: dict[str, Any] = {
-            "shape": "diamond",
-            "size": 55 if len(values) <= _CROWD else 18,
-            "filled": False,
-            "stroke": INK,
-            "strokeWidth": 1.3,
-        }
-        lane.marks.append(dots(values, clock, lane, "round_trip", "spike, ms", **look))
+        look: Spec = {"shape": "diamond", "size": 55 if len(values) <= _CROWD else 18, "filled": False}
+        dots(values, clock, lane, "round_trip", "spike, ms", stroke=INK, strokeWidth=1.3, **look)
     if inside:
         least = low if is_log else 0.0
         falls = [
@@ -102,11 +89,10 @@ def trips_lane(board: Board, way: WayGraphs, held: tuple[HeldBack, ...]) -> None
             }
             for one in inside
         ]
-        lane.marks.append(slopes(falls, clock, lane, stroke=INK, strokeWidth=2))
+        ranges(falls, lane, x2="to", stroke=INK, strokeWidth=2)
 
 
-def _late(found: list[LateAck], clock: Clock, board: Board, *, filled: bool) -> list[dict[str, object]]:
-    lane = board.found[-1]
+def _late(found: list[LateAck], clock: Clock, lane: Lane, *, filled: bool) -> None:
     values = [
         {
             "at": clock.at(one.at_ms),
@@ -121,28 +107,14 @@ def _late(found: list[LateAck], clock: Clock, board: Board, *, filled: bool) -> 
         for one in found
     ]
     more = [("covers", "data packets that it covers", ",")]
-    look: dict[str, Any] = {
-        "shape": "triangle-up",
-        "size": 70,
-        "filled": filled,
-        "stroke": COSTS,
-        "strokeWidth": 1.3,
-    }
-    if filled:
-        look["fill"] = COSTS
-    return [
-        slopes([value for value in values if value["to"] > value["at"]], clock, lane, stroke=COSTS, strokeWidth=1.5),
-        dots(values, clock, lane, "round_trip", "delayed ACK, ms", more, **look),
-    ]
+    look = {"shape": "triangle-up", "size": 70, "filled": filled, "stroke": COSTS, "strokeWidth": 1.3}
+    ranges([value for value in values if value["to"] > value["at"]], lane, x2="to", stroke=COSTS, strokeWidth=1.5)
+    dots(values, clock, lane, "round_trip", "delayed ACK, ms", more, **look, **({"fill": COSTS} if filled else {}))
 
 
 def _timers(found: list[LateAck]) -> str:
     timers = sorted({one.timer_ms for one in found if one.timer_ms is not None})
     return f" ({' or '.join(map(str, timers))} ms)" if timers else ""
-
-
-def _title(way: WayGraphs) -> str:
-    return f"Data of {way.sender}"
 
 
 def _said(way: WayGraphs) -> str:

@@ -5,29 +5,29 @@ from __future__ import annotations
 from nfslat.answer.words import ms
 from nfslat.model.causes import LIMITS, WORDS, Limit
 from nfslat.report.charts import legend
+from nfslat.report.charts.board import Lane
 from nfslat.report.charts.chart import Chart, Spec
-from nfslat.report.charts.style import heading, lane, tips, words
+from nfslat.report.charts.marks import at_px, note, px
 from nfslat.report.text_layout import count, count_of, duration, visible
-from nfslat.tcp.charts.axes import COSTS, DATA, GAP_PX, Board, Clock, durations, most, thinned
+from nfslat.tcp.charts.axes import COSTS, DATA, FILTER, Clock, TimeBoard, board_of, durations, most, thinned
 from nfslat.tcp.graphs import Graphs, Waited, WayGraphs
 from nfslat.tcp.limits import Limits
 from nfslat.tcp.model import Detail
 from nfslat.tcp.thinned import STRETCHES
 from nfslat.tcp.turns import Turns
 
-_ROW_PX, _BAR_PX, _TITLE_PX = 30, 12, 22
+_ROW_PX, _BAR_PX = 30, 12
 _FAR = 60
 _LEAST_BAR = 0.25
 
 
 def waits_chart(one: Detail, graphs: Graphs, name: str) -> list[Chart]:
     """Rows of the causes that either sender waited for."""
-    clock = Clock(graphs)
-    board = Board(clock, [])
+    board = board_of(graphs)
     for at, way in enumerate(graphs.ways):
         if way.waited:
             waits_lane(board, way, one.waits.limits[at])
-    if not board.found:
+    if not board.lanes:
         return []
     left = [way for way in graphs.ways if way.waited_count > len(way.waited)]
     caption = "Times in which a sender had data to send and did not send, by what it waited for." + "".join(
@@ -36,8 +36,7 @@ def waits_chart(one: Detail, graphs: Graphs, name: str) -> list[Chart]:
         for way in left
     )
     alt = "What the senders waited for, over time. " + " ".join(_said(way) for way in graphs.ways if way.waited)
-    spec, height = board.spec(alt)
-    return [Chart(f"waits-{name}", "What the senders waited for", caption, alt, spec, height + 50, "waits")]
+    return [board.chart(f"waits-{name}", "What the senders waited for", caption, alt, "waits")]
 
 
 def _said(way: WayGraphs) -> str:
@@ -45,15 +44,14 @@ def _said(way: WayGraphs) -> str:
     return f"{way.sender}: {', '.join(parts)}."
 
 
-def waits_lane(board: Board, way: WayGraphs, limits: Limits | None = None) -> None:
+def waits_lane(board: TimeBoard, way: WayGraphs, limits: Limits | None = None) -> None:
     """A row a cause, the one that cost most in the colour of what costs. `limits` have the sums of the whole, which
     hold waits that are not drawn."""
     clock = board.clock
     rows = _by_cause(way)
     worst = max(rows, key=lambda row: sum(wait.ms for wait in row[1]))[0]
     height = _ROW_PX * len(rows)
-    drawn = lane(board.top + _TITLE_PX, height, "", [height, 0], None)
-    drawn.marks.append(heading(visible(f"{way.sender} waited for"), board.top + 14))
+    drawn = board.lane(visible(f"{way.sender} waited for"), "", [height, 0], height, None)
     sums = {} if limits is None else {limit.limit: (limit.ms, limit.waits) for limit in limits.limits}
     # Of very many waits those that are drawn one by one would be seen for all; what is narrower than a pixel is not
     # missed, for the sums have it.
@@ -64,22 +62,14 @@ def waits_lane(board: Board, way: WayGraphs, limits: Limits | None = None) -> No
         total, many = sums.get(cause, (sum(wait.ms for wait in found), len(found)))
         colour = COSTS if cause == worst else DATA
         said = f"{WORDS[cause].limit}: {duration(total)} in {count(many)}"
-        drawn.marks += [
-            words(said, {"value": 0}, {"value": top + 12}, fontSize=11),
-            *([] if drawn_all or limits is None else [_sums(limits, cause, clock, top + 16, colour)]),
-            _bars(
-                [wait for wait in found if drawn_all or wait.ms >= pixel_ms],
-                clock,
-                top + 16,
-                colour,
-                WORDS[cause].limit,
-            ),
-        ]
-    board.found.append(drawn)
-    board.top = drawn.bottom + GAP_PX
+        drawn.marks.append(note(said, px(0), px(top + 12)))
+        if not drawn_all and limits is not None:
+            _sums(drawn, limits, cause, clock, top + 16, colour)
+        shown = [wait for wait in found if drawn_all or wait.ms >= pixel_ms]
+        _bars(drawn, shown, clock, top + 16, colour, WORDS[cause].limit)
 
 
-def _sums(limits: Limits, cause: Limit, clock: Clock, top: int, colour: str) -> Spec:
+def _sums(drawn: Lane, limits: Limits, cause: Limit, clock: Clock, top: int, colour: str) -> None:
     """Time waited in equal parts of the whole, none left out: the higher a bar, the larger the share of its part."""
     place = LIMITS.index(cause)
     begin = clock.graphs.from_ms
@@ -95,24 +85,10 @@ def _sums(limits: Limits, cause: Limit, clock: Clock, top: int, colour: str) -> 
         for at, row in enumerate(limits.bins)
         if row[place]
     ]
-    shown = tips(
-        clock.tip(),
-        ("to", f"until, {clock.unit}", ",.9~r"),
-        ("waited", "waited in it, ms", ",.6~r"),
-        ("share", "share of it", ".1%"),
-    )
-    return {
-        "description": f"{WORDS[cause].limit}, all waits",
-        "data": {"values": values},
-        "mark": {"type": "rect", "fill": colour, "fillOpacity": 0.7, "aria": False},
-        "encoding": {
-            "tooltip": shown,
-            "x": {**clock.x, "field": "at"},
-            "x2": {"field": "to"},
-            "y": {"field": "high", "type": "quantitative", "scale": None, "axis": None, "title": None},
-            "y2": {"value": top + _BAR_PX},
-        },
-    }
+    tip = (clock.tip, clock.until, ("waited", "waited in it, ms", ",.6~r"), ("share", "share of it", ".1%"))
+    where: Spec = {"x": "at", "x2": "to", "y": at_px("high"), "y2": px(top + _BAR_PX)}
+    look = {"fill": colour, "fillOpacity": 0.7, "aria": False}
+    drawn.draw("rect", values, name=f"{WORDS[cause].limit}, all waits", tip=tip, **where, **look)
 
 
 def _by_cause(way: WayGraphs) -> list[tuple[Limit, list[Waited]]]:
@@ -120,7 +96,7 @@ def _by_cause(way: WayGraphs) -> list[tuple[Limit, list[Waited]]]:
     return [(limit, waits) for limit, waits in found if waits]
 
 
-def _bars(found: list[Waited], clock: Clock, top: int, colour: str, what: str) -> Spec:
+def _bars(drawn: Lane, found: list[Waited], clock: Clock, top: int, colour: str, what: str) -> None:
     values = [
         {
             "at": clock.at(max(wait.at_ms, clock.graphs.from_ms)),
@@ -132,39 +108,22 @@ def _bars(found: list[Waited], clock: Clock, top: int, colour: str, what: str) -
         }
         for wait in found
     ]
-    shown = tips(
-        clock.tip(),
+    tip = (
+        clock.tip,
         ("waited", "waited, ms", ",.6~r"),
         ("what", "for"),
         ("before", "frame of the data before", "d"),
         ("frame", "frame of the data after", "d"),
-        ("filter", "Wireshark filter"),
+        FILTER,
     )
     # Where one of the frames is not known the filter is open at that end.
     told = "datum.before == null && datum.frame == null ? '' : "
     told += "datum.before == null ? 'frame.number <= ' + datum.frame : "
     told += "datum.frame == null ? 'frame.number >= ' + datum.before : "
     told += "'frame.number in {' + min(datum.before, datum.frame) + '..' + max(datum.before, datum.frame) + '}'"
-    return {
-        "description": what,
-        "data": {"values": values},
-        "transform": [{"calculate": told, "as": "filter"}],
-        "mark": {
-            "type": "rect",
-            "fill": colour,
-            "stroke": colour,
-            "strokeWidth": 1,
-            "cursor": "pointer",
-            "aria": False,
-        },
-        "encoding": {
-            "tooltip": shown,
-            "x": {**clock.x, "field": "at"},
-            "x2": {"field": "to"},
-            "y": {"value": top},
-            "y2": {"value": top + _BAR_PX},
-        },
-    }
+    where: Spec = {"x": "at", "x2": "to", "y": px(top), "y2": px(top + _BAR_PX)}
+    look = {"fill": colour, "stroke": colour, "strokeWidth": 1, "cursor": "pointer", "aria": False}
+    drawn.draw("rect", values, name=what, calculate={"filter": told}, tip=tip, **where, **look)
 
 
 def turns_chart(one: Detail, graphs: Graphs, name: str) -> list[Chart]:
@@ -172,17 +131,15 @@ def turns_chart(one: Detail, graphs: Graphs, name: str) -> list[Chart]:
     of, turns = graphs.turns_ms, one.turns
     if of is None or not of.points:
         return []
-    clock = Clock(graphs)
-    board = Board(clock, [])
+    board = board_of(graphs)
     top, low = most(of), max(min(of.low), 1e-3)
     mean = turns.whole.mean_ms if turns.whole is not None else 0.0
     is_log = top > _FAR * max(mean, 1e-3)
     keys = [legend.dot(f"a turn: {_what(turns)}", DATA, "circle")]
     durations(board, "Turns", keys, of, "turn", top=top, log_from=low if is_log else None, least=low)
-    caption = f"From the first byte of a request to the last of its response.{thinned([of], 'turns', clock)}"
+    caption = f"From the first byte of a request to the last of its response.{thinned([of], 'turns', board.clock)}"
     alt = f"Duration of {count_of(of.points, 'turn')} over time: mean {ms(mean)} ms, longest {ms(top)} ms."
-    spec, height = board.spec(alt)
-    return [Chart(f"turns-{name}", "Turns over time", caption, alt, spec, height + 50, "turns")]
+    return [board.chart(f"turns-{name}", "Turns over time", caption, alt, "turns")]
 
 
 def _what(turns: Turns) -> str:

@@ -6,17 +6,18 @@ from collections.abc import Iterator
 
 from nfslat.answer.words import ms, percent
 from nfslat.model.causes import WORDS
-from nfslat.report.blocks import Block, Cell, Gap, Item, Prose, Table, Title
+from nfslat.report.blocks import Block, Gap, Item, Prose, Title
+from nfslat.report.columns import Column, columns, table
 from nfslat.report.markdown import paragraphs
-from nfslat.report.text_layout import count, count_of, duration, shorten
+from nfslat.report.text_layout import count, count_of, duration, rate, shorten
 from nfslat.report.text_writer import write
 from nfslat.tcp.hangs import Hanging
-from nfslat.tcp.model import Capture, Detail, Ends, Line, Report
+from nfslat.tcp.model import Capture, Detail, Ends, Report
 from nfslat.tcp.sections.ends import ends_section
 from nfslat.tcp.sections.hangs import hang_line, hangs_section, of_detail
 from nfslat.tcp.sections.multipath import multipath_items
 from nfslat.tcp.sections.rounds import rounds_section
-from nfslat.tcp.sections.sizes import rate, sizes_section, throughput_section
+from nfslat.tcp.sections.sizes import sizes_section, throughput_section
 from nfslat.tcp.sections.sqlnet import sqlnet_section, trace_section
 from nfslat.tcp.sections.turns import compared_section, turns_section, walk_section
 from nfslat.tcp.sections.windows import windows_section
@@ -160,24 +161,21 @@ def list_blocks(report: Report) -> Iterator[Block]:
     yield Title(f"Conversations: {count(len(report.conversations))}")
     known = [line for line in report.conversations if line.cost_ms is not None]
     shown = sorted(known, key=lambda line: (-(line.cost_ms or 0.0), -line.packets))[:_LINES]
-    rows: list[list[Cell]] = [_line(line) for line in shown]
-    yield Table("lrrrrrrl", ["endpoints", "no", "s", "packets", "bytes", "again", "cost", "mostly"], rows)
+    yield table(shown, _CONVERSATIONS)
     if len(report.conversations) > len(shown):
         yield Prose(f"The {count(len(shown))} that TCP cost most; --json has all {count(len(report.conversations))}.")
     yield Prose("no: for --stream. cost: what TCP made both senders wait. again: retransmitted packets.", style="dim")
 
 
-def _line(line: Line) -> list[Cell]:
-    return [
-        shorten(f"{line.a} {line.b}", 2 * _MOST_ENDPOINT - 8),  # a table makes its first column fit
-        line.stream,
-        f"{line.duration_s:.1f}",
-        line.packets,
-        sum(line.bytes),
-        line.retransmissions,
-        duration(line.cost_ms or 0.0) if line.cost_ms else "-",
-        "" if line.most is None else line.most.value,
-    ]
+_CONVERSATIONS = (
+    # A table makes its first column fit.
+    Column("endpoints", lambda line: shorten(f"{line.a} {line.b}", 2 * _MOST_ENDPOINT - 8)),
+    *(*columns("count", "stream no"), Column("s", lambda line: f"{line.duration_s:.1f}", "right")),
+    *(*columns("count", "packets"), Column("bytes", lambda line: sum(line.bytes), "count")),
+    *columns("count", "retransmissions again"),
+    Column("cost", lambda line: line.cost_ms or None, "duration"),
+    *columns("text", "most.value mostly", none=""),
+)
 
 
 def detail_blocks(one: Detail) -> Iterator[Block]:
@@ -201,16 +199,9 @@ def detail_blocks(one: Detail) -> Iterator[Block]:
 
 def _counts(one: Detail) -> Iterator[Block]:
     yield Title("Packets by kind")
-    names = (
-        *("packets", "data_packets", "new", "ahead", "retransmissions", "out_of_order", "keep_alives"),
-        *("zero_window_probes", "bytes", "duplicate_acks", "window_updates", "zero_windows", "copies"),
-    )
-    rows: list[list[Cell]] = [
-        [_COUNTS[name], *(getattr(way, name) for way in one.counts)]
-        for name in names
-        if any(getattr(way, name) for way in one.counts)
-    ]
-    yield Table("lrr", ["", f"from {one.a}", f"from {one.b}"], rows)
+    rows = [(words, *(getattr(way, name) for way in one.counts)) for name, words in _COUNTS.items()]
+    sent = columns("count", f"1 from {one.a}", f"2 from {one.b}")
+    yield table([row for row in rows if any(row[1:])], [*columns("as it is", "0 "), *sent])
 
 
 _COUNTS = {

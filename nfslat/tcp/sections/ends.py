@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nfslat.answer.words import ms, percent
-from nfslat.report.blocks import Block, Cell, Prose, Table, Title
+from nfslat.report.blocks import Block, Prose, Table, Title
+from nfslat.report.columns import columns, table
 from nfslat.report.text_layout import count, count_of
 from nfslat.tcp.model import Ends, Passed
 
@@ -31,30 +32,32 @@ def ends_section(found: Ends) -> Iterator[Block]:
                 "are left out of the delays.",
                 indent=2,
             )
-    rows: list[list[Cell]] = []
+    rows = []
     if found.round_trip_ms is not None:
-        trip = found.round_trip_ms
-        figures = (found.least_round_trip_ms, trip.p50_ms, trip.p95_ms, trip.p99_ms, trip.max_ms)
-        rows.append(["there and back", trip.count, *figures, "exact"])
+        rows.append(("there and back", found.least_round_trip_ms, found.round_trip_ms, "exact"))
     for way in found.passed:
         if way.delay_ms is not None:
-            delay = way.delay_ms
-            figures = (way.least_delay_ms, delay.p50_ms, delay.p95_ms, delay.p99_ms, delay.max_ms)
             error = "" if way.delay_error_ms is None else f"+/- {ms(way.delay_error_ms)}"
-            rows.append([f"from {way.sender}", delay.count, *figures, error])
+            rows.append((f"from {way.sender}", way.least_delay_ms, way.delay_ms, error))
     if rows:
-        yield Table("lrdddddl", ["in transit, ms", "packets", "min", "p50", "p95", "p99", "max", ""], rows)
+        yield table(rows, _TRIPS)
     fates = list(dict.fromkeys(name for way in found.passed for side in way.fates for name in side))
     heads = ["packets", *(f"{way} at {end}" for way in ("->", "<-") for end in ("sender", "receiver"))]
-    sides = [(way, side) for way in found.passed for side in (way.sender_capture, 1 - way.sender_capture)]
-    table: list[list[Cell]] = [[name, *(way.fates[side].get(name, 0) for way, side in sides)] for name in fates]
-    yield Table("lrrrr", heads, table)
+    sides = [way.fates[side] for way in found.passed for side in (way.sender_capture, 1 - way.sender_capture)]
+    yield Table("lrrrr", heads, [[name, *(of.get(name, 0) for of in sides)] for name in fates])
     yield Prose(
         f"-> from {found.passed[0].sender}, <- from {found.passed[1].sender}. in other packets: cut up or joined by "
         "offload. lost: some bytes arrived fewer times than they were sent. not captured: some are missing there "
         "although acknowledged.",
         style="dim",
     )
+
+
+_TRIPS = (
+    *(*columns("text", "0 in transit, ms"), *columns("count", "2.count packets"), *columns("ms", "1 min")),
+    *columns("ms", "2.p50_ms p50", "2.p95_ms p95", "2.p99_ms p99", "2.max_ms max"),
+    *columns("text", "3 "),
+)
 
 
 def _lost(way: Passed) -> str:

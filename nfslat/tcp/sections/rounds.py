@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from nfslat.answer.words import ms, percent
 from nfslat.clock.tick import bears_means
-from nfslat.report.blocks import Block, Cell, Gap, Prose, Table, Title
+from nfslat.report.blocks import Block, Gap, Prose, Title
+from nfslat.report.columns import Column, columns, table
 from nfslat.report.text_layout import count, count_of, duration
 from nfslat.tcp.floors import Place
 from nfslat.tcp.rounds import DelayedAcks, HeldBack, Rounds
@@ -40,14 +41,8 @@ def rounds_section(found: Waits, tick_ms: float | None = None) -> Iterator[Block
     if not delayed and not any(one.held for one in with_data):
         yield Prose("No ACK was delayed by a timer, and no packets were held back.")
     yield Gap()
-    rows: list[list[Cell]] = []
-    for one in with_data:
-        if one.trips is not None:
-            trips = one.trips
-            figures = (trips.min_ms, trips.p50_ms, trips.p95_ms, trips.p99_ms, trips.max_ms)
-            rows.append([one.sender, trips.count, *figures])
-    if rows:
-        yield Table("lrddddd", ["data from, ms", "samples", "min", "p50", "p95", "p99", "max"], rows)
+    if trips_of:
+        yield table([one for one in with_data if one.trips is not None], _TRIPS)
         yield Prose(_where(found), style="dim")
     repaired = [f"{count(one.repaired)} from {one.sender}" for one in with_data if one.repaired]
     if repaired:
@@ -59,10 +54,7 @@ def rounds_section(found: Waits, tick_ms: float | None = None) -> Iterator[Block
     costly = [(one, cluster) for one in delayed for cluster in one.delayed if cluster.waited_for]
     if costly:
         yield Gap()
-        table = [_row(one, cluster) for one, cluster in costly]
-        yield Table(
-            "lrrrddr", ["delayed ACKs for", "timer", "ACKs", "waited for", "median", "lost ms", "of run"], table
-        )
+        yield table(costly, _DELAYED)
         for _, cluster in costly:
             yield Prose(
                 f"{_timer(cluster)}, waited for: {_frames(cluster.waited_for, cluster.waited_frames)}.", hanging=2
@@ -140,10 +132,16 @@ def _where(found: Waits) -> str:
     )
 
 
-def _row(one: Rounds, cluster: DelayedAcks) -> list[Cell]:
-    timer = "other" if cluster.timer_ms is None else f"{cluster.timer_ms} ms"
-    share = percent(cluster.share)
-    return [one.sender, timer, cluster.count, cluster.waited_for, cluster.median_ms, cluster.lost_ms, share]
+_TRIPS = (
+    *(*columns("text", "sender data from, ms"), *columns("count", "trips.count samples")),
+    *columns("ms", *(f"trips.{name}_ms {name}" for name in ("min", "p50", "p95", "p99", "max"))),
+)
+_DELAYED = (
+    *columns("text", "0.sender delayed ACKs for"),
+    Column("timer", lambda row: "other" if row[1].timer_ms is None else f"{row[1].timer_ms} ms", "right"),
+    *columns("count", "1.count ACKs", "1.waited_for waited for"),
+    *(*columns("ms", "1.median_ms median", "1.lost_ms lost ms"), *columns("share", "1.share of run")),
+)
 
 
 def _timer(cluster: DelayedAcks) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from nfslat.answer.words import ms, percent
-from nfslat.report.blocks import Block, Gap, Prose, Table, Title
-from nfslat.report.text_layout import count, count_of
+from nfslat.report.blocks import Block, Gap, Prose, Title
+from nfslat.report.columns import columns, table
+from nfslat.report.text_layout import count, count_of, rate
 from nfslat.tcp.bursts import Spill
 from nfslat.tcp.carried import Carried
-from nfslat.tcp.sizes import Correlation, Mode, Runts, Sizes, WaySizes
+from nfslat.tcp.sizes import Correlation, Runts, Sizes, WaySizes
 from nfslat.tcp.throughput import Throughput, WayThroughput
 
 _IDLE = 0.5  # of what the path carried: with more in use the network is not ruled out
@@ -31,12 +32,12 @@ def sizes_section(found: Sizes) -> Iterator[Block]:
 
 def _way(way: WaySizes) -> Iterator[Block]:
     yield Prose(f"{way.sender} to {way.receiver}: {_amount(way)}")
-    rows = [_mode("packet", mode) for mode in way.modes]
+    rows = [("packet", mode) for mode in way.modes]
     # Where each write is one packet, one table says all.
     if [mode.bytes for mode in way.modes] != [mode.bytes for mode in way.burst_modes]:
-        rows += [_mode("write", mode) for mode in way.burst_modes]
+        rows += [("write", mode) for mode in way.burst_modes]
     if rows:
-        yield Table("lrrrr", ["", "bytes", "count", "share", "of all bytes"], rows)
+        yield table(rows, _MODES)
     for spill in way.spills:
         yield Prose(_spill(spill), style="bold")
     if not way.spills:
@@ -69,8 +70,10 @@ def _amount(way: WaySizes) -> str:
     return text
 
 
-def _mode(label: str, mode: Mode) -> list[str]:
-    return [label, count(mode.bytes), count(mode.count), percent(mode.share), percent(mode.bytes_share)]
+_MODES = (
+    *(*columns("text", "0 "), *columns("count", "1.bytes bytes", "1.count count")),
+    *columns("share", "1.share share", "1.bytes_share of all bytes"),
+)
 
 
 def _spill(spill: Spill) -> str:
@@ -118,22 +121,18 @@ def throughput_section(found: Throughput) -> Iterator[Block]:
     else:
         for way in ways:
             yield Prose(_answer(way), style="bold")
-    rows = [
-        [
-            way.sender,
-            count(way.new_bytes),
-            *map(
-                rate,
-                (way.run_mbit_s, way.sending_mbit_s, way.peak_1s_mbit_s, way.peak_100ms_mbit_s, way.peak_10ms_mbit_s),
-            ),
-        ]
-        for way in ways
-    ]
-    yield Table("lrrrrrr", ["from", "bytes", "run", "sending", "1 s", "100 ms", "10 ms"], rows)
+    yield table(ways, _RATES)
     yield Prose(
         "run: over the whole conversation; sending: without pauses; 1 s, 100 ms, 10 ms: the most in any such time.",
         style="dim",
     )
+
+
+_RATES = (
+    *(*columns("text", "sender from"), *columns("count", "new_bytes bytes")),
+    *columns("rate", "run_mbit_s run", "sending_mbit_s sending", "peak_1s_mbit_s 1 s", "peak_100ms_mbit_s 100 ms"),
+    *columns("rate", "peak_10ms_mbit_s 10 ms"),
+)
 
 
 def _path(way: WayThroughput) -> Carried | None:
@@ -175,10 +174,3 @@ def _carried(path: Carried) -> str:
         f"{rate(path.mbit_s)} Mbit/s that it carried for {ms(path.ms)} ms at {at} (frames {path.frame} to "
         f"{path.last_frame})"
     )
-
-
-def rate(mbit_s: float | None) -> str:
-    """Three digits, or whole ones; a dash where it is not known."""
-    if mbit_s is None:
-        return "-"
-    return count(round(mbit_s)) if mbit_s >= 100 else f"{mbit_s:.3g}"

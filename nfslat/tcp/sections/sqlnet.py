@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from nfslat.answer.words import ms, percent
 from nfslat.report.blocks import Block, Gap, Prose, Table, Title
+from nfslat.report.columns import columns, table
 from nfslat.report.text_layout import count, count_of
 from nfslat.tcp.sqlnet.conversation import NEARLY, Compared, Sent, Sqlnet, Turns
 
@@ -37,11 +38,13 @@ def trace_section(compared: Compared) -> Iterator[Block]:
     yield Prose(_sdu_of_both(compared))
     whose = f"the {compared.side}'s" if compared.side else "of one of the two sides; the lengths do not reveal which"
     yield Prose(f"The trace is {whose}. TNS packets by their lengths:")
-    rows = [
-        [name, count(one.both), count(one.only_trace), count(one.only_packets)]
-        for name, one in (("sent", compared.sent), ("received", compared.received))
-    ]
-    yield Table("lrrr", ["", "in both", "only in the trace", "only in the capture"], rows)
+    yield table([("sent", compared.sent), ("received", compared.received)], _BOTH)
+
+
+_BOTH = (
+    *columns("text", "0 "),
+    *columns("count", "1.both in both", "1.only_trace only in the trace", "1.only_packets only in the capture"),
+)
 
 
 def _sdu(found: Sqlnet) -> str:

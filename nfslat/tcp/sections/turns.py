@@ -8,8 +8,9 @@ from nfslat.answer.words import ms, percent
 from nfslat.clock.tick import bears_means
 from nfslat.model.causes import WORDS, Cause
 from nfslat.report.blocks import Block, Cell, Command, Item, Prose, Table, Title
+from nfslat.report.columns import Column, columns, table
 from nfslat.report.text_layout import count, count_of, duration, shorten
-from nfslat.tcp.turns import Compared, Shape, Turns, TurnStall
+from nfslat.tcp.turns import Compared, Shape, Turns
 from nfslat.tcp.walk import Walk
 
 _PARTS = {
@@ -47,15 +48,9 @@ def turns_section(found: Turns, tick_ms: float | None = None) -> Iterator[Block]
     yield Prose(f"{found.asker} asks ({_ASKER_BY[found.asker_by]}), {found.answerer} answers.")
     in_ticks = tick_ms is not None and bears_means(tick_ms, _mean(found))
     names = _PARTS if found.asker_round_trip_ms is None else _PARTS | {"think": "asker, and the path to it"}
-    shown = 4 if in_ticks else 7
-    rows: list[list[Cell]] = [
-        [names[part.part], duration(part.total_ms), percent(part.share)]
-        + ([part.each.mean_ms, part.each.p50_ms, part.each.p99_ms, part.each.max_ms] if part.each else [None] * 4)
-        for part in found.parts
-    ]
-    rows.append(["conversation", duration(found.conversation_ms), "", None, None, None, None])
-    heads = ["part", "in all", "share", "mean ms", "p50", "p99", "max"]
-    yield Table("lrrdddd"[:shown], heads[:shown], [row[:shown] for row in rows])
+    rows = [(names[part.part], part.total_ms, percent(part.share), part.each) for part in found.parts]
+    rows.append(("conversation", found.conversation_ms, "", None))
+    yield table(rows, _TURNS[: 4 if in_ticks else None])
     think = next((part.each for part in found.parts if part.part == "think"), None)
     if found.asker_round_trip_ms is not None and think is not None:
         yield Prose(
@@ -68,8 +63,7 @@ def turns_section(found: Turns, tick_ms: float | None = None) -> Iterator[Block]
             f"{count(round(found.response_bytes))} back (means). {'' if in_ticks else _few_or_many(found)}"
         )
     if found.stalls:
-        stalls = [_stall(stall) for stall in found.stalls]
-        yield Table("llrrdrr", ["in the", "waited for", "times", "turns", "mean ms", "in all", "share"], stalls)
+        yield table(found.stalls, _STALLS)
         yield Prose(
             "Their senders' silences of 30 ms or more, the round trip included; share: of the time in turns.",
             style="dim",
@@ -120,9 +114,15 @@ def _few_or_many(found: Turns) -> str:
     return text + (": many alike." if found.slowest_10_share <= _STEADY else ".")
 
 
-def _stall(stall: TurnStall) -> list[Cell]:
-    what: list[Cell] = [stall.where, WORDS[stall.cause].sender, stall.count, stall.turns, stall.mean_ms]
-    return [*what, duration(stall.total_ms), percent(stall.share)]
+_TURNS = (
+    *(*columns("text", "0 part"), *columns("duration", "1 in all"), *columns("share", "2 share")),
+    *columns("ms", "3.mean_ms mean ms", "3.p50_ms p50", "3.p99_ms p99", "3.max_ms max", none=""),
+)
+_STALLS = (
+    *(*columns("text", "where in the"), Column("waited for", lambda stall: WORDS[stall.cause].sender)),
+    *(*columns("count", "count times", "turns"), *columns("ms", "mean_ms mean ms")),
+    *(*columns("duration", "total_ms in all"), *columns("share", "share")),
+)
 
 
 def walk_section(found: Walk) -> Iterator[Block]:
@@ -136,11 +136,7 @@ def walk_section(found: Walk) -> Iterator[Block]:
     if found.chosen_by == "longest":
         title = "The longest turn"
     yield Title(f"{title}: number {count(found.turn)}, {why}")
-    rows: list[list[Cell]] = [
-        [_frames(step.frame, step.last_frame), step.at_ms, _arrow(step.direction), shorten(step.what, 50)]
-        for step in found.steps
-    ]
-    yield Table("ldll", ["frame", "ms", "", ""], rows)
+    yield table(found.steps, _STEPS)
     text = f"It took {ms(found.took_ms)} ms"
     if found.without_ms < found.took_ms:
         text += f"; without the time that it was stalled by TCP it would have taken {ms(found.without_ms)} ms"
@@ -152,6 +148,12 @@ def walk_section(found: Walk) -> Iterator[Block]:
         if note.risk:
             yield Prose(f"Risk: {note.risk}.", indent=2)
         yield Prose(f"Source: {note.source}.", indent=2, style="dim")
+
+
+_STEPS = (
+    *(Column("frame", lambda step: _frames(step.frame, step.last_frame)), *columns("ms", "at_ms ms")),
+    *(Column("", lambda step: _arrow(step.direction)), Column("", lambda step: shorten(step.what, 50))),
+)
 
 
 def _frames(first: int | None, last: int | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ _EDGE = 0.2  # of a stretch of time, at each end
 _OTHERS = 0.1  # of its ops, where the stretch begins or ends a little beside a change
 _FEW = 20
 _SAME, _SAME_NS = 0.1, 500_000  # from the quickest trips to the median
+_PIECES, _FLAT = 8, 0.05  # of a stretch, in each of which the quickest trip is the same, within that part of it
 
 
 class Sum(NamedTuple):
@@ -57,14 +58,20 @@ class Charged(Record, dict=True):
 
     def distance_ns(self, part: str, at: slice | I64 = slice(None)) -> I64:
         """Of call_net or reply_net of the matched ops in rows `at`, the shortest time on the way."""
-        left = np.minimum(self.net_ns[part][at], self.half_trips_ns[at])
-        np.maximum(left, 0, out=left)
-        of_part = self.rare.place == place(part)
+        (distance_ns,) = self._distances_ns(part, [at])
+        return distance_ns
+
+    def _distances_ns(self, part: str, blocks: Iterable[slice | I64]) -> Iterator[I64]:
+        of_part, taken = self.rare.place == place(part), None
         if of_part.any():
             taken = np.zeros(len(self.net_ns[part]), dtype=np.int64)
             np.add.at(taken, self.rare.row[of_part], self.rare.ns[of_part])
-            np.minimum(left, np.maximum(self.net_ns[part][at] - taken[at], 0), out=left)
-        return left
+        for at in blocks:
+            left = np.minimum(self.net_ns[part][at], self.half_trips_ns[at])
+            np.maximum(left, 0, out=left)
+            if taken is not None:
+                np.minimum(left, np.maximum(self.net_ns[part][at] - taken[at], 0), out=left)
+            yield left
 
     def sums(self, rows: I64 | None = None) -> dict[tuple[str, Cause | None], Sum]:
         """For each (place, cause) with any, of the matched ops in `rows`, or of all; cause None: what no cause explains
@@ -85,11 +92,12 @@ class Charged(Record, dict=True):
             of_key = key == one
             where, cause = divmod(one, len(CAUSES))
             out[PLACES[where], CAUSES[cause]] = Sum(int(rare.ns[of_key].sum()), int(np.count_nonzero(of_key)))
-        for part in NET:
-            distance = self.distance_ns(part, slice(None) if rows is None else rows)
-            if some := int(np.count_nonzero(distance)):
-                out[part, Cause.DISTANCE] = Sum(int(distance.sum()), some)
         count = len(self.parts.matched) if rows is None else len(rows)
+        for part in NET:
+            blocks = each_block(count, lambda at: at if rows is None else rows[at])
+            found = [(int(ns.sum()), int(np.count_nonzero(ns))) for ns in self._distances_ns(part, blocks)]
+            if some := sum(ops for _, ops in found):
+                out[part, Cause.DISTANCE] = Sum(sum(ns for ns, _ in found), some)
         for part, whole in zip(PART_NAMES, self._totals(rows), strict=True):
             explained = sum(one.ns for (where, _), one in out.items() if where == part)
             out[part, None] = Sum(whole - explained, count)
@@ -172,7 +180,7 @@ def charge(
         [
             sent_again,
             blocked_claims(pair, server, client),
-            overtaken_claims(pair, server, client, half_ns),
+            overtaken_claims(pair, server, client, waits, half_ns),
             held,
             sending_claims(pair, of_client, of_server),
             in_socket,
@@ -221,7 +229,8 @@ def _of_stretch_ns(parts: Parts, net_ns: dict[str, I64], mine: slice | I64) -> i
     """Half of the round trip that these ops of a stretch of time have in common; 0 where they have none.
 
     Its ends are not exact, so the middle counts, unless more than a few ops at the ends took another way: then the path
-    changed within the stretch. A path's length is the same for all; a queue's comes and goes.
+    changed within the stretch. A path's length is the same for all; a queue's comes and goes. Where most wait for
+    something else as well, the quickest of each piece are as long.
     """
     begin_ns = parts.client.t0[parts.matched.client[mine]]
     first, last = int(begin_ns.min()), int(begin_ns.max())
@@ -233,7 +242,9 @@ def _of_stretch_ns(parts: Parts, net_ns: dict[str, I64], mine: slice | I64) -> i
     trips = every[middle]
     low, usual = np.percentile(trips, [5, 50])
     room = max(_SAME * low, _SAME_NS)
-    is_common = usual - low <= room and np.mean(every < low - room) <= _OTHERS
+    quickest = np.array([int(piece.min()) for piece in np.array_split(trips, _PIECES)])
+    is_flat = len(trips) >= _PIECES * _FEW and np.ptp(quickest) <= _FLAT * quickest.min()
+    is_common = (usual - low <= room or is_flat) and np.mean(every < low - room) <= _OTHERS
     return max(int(trips.min()), 0) // 2 if is_common else 0
 
 

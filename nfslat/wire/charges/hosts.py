@@ -74,8 +74,9 @@ def held_claims(
     pauses: list[Pause] = []
     for part, name, sender in (("call_net", "server", "client"), ("reply_net", "client", "server")):
         is_reply = part == "reply_net"
-        beyond = net_ns[part] - half_trips_ns
-        late = np.setdiff1d(np.flatnonzero(beyond >= _AT_ONCE_NS), lost[part])
+        is_late = net_ns[part] - half_trips_ns >= _AT_ONCE_NS
+        is_late[lost[part]] = False
+        late = np.flatnonzero(is_late)
         edges = pair.edges_ns(late)
         sent, arrived = (edges[4], edges[5]) if is_reply else (edges[1], edges[2])
         again = came_again(sides[sender], ways[sender][is_reply], sides[name], ways[name][is_reply])

@@ -8,11 +8,11 @@ import numpy as np
 
 from nfslat.model.causes import CHARGES, LOSSES, Cause, code
 from nfslat.model.decoded import Decoded
-from nfslat.model.details import Again
+from nfslat.model.details import Again, TcpEvent
 from nfslat.model.tables import I8, I64, Bool
 from nfslat.wire.charges.claims import Claims, Pair
 from nfslat.wire.charges.places import AFTER, place
-from nfslat.wire.charges.silences import Silences, arrived_again, filled_holes
+from nfslat.wire.charges.silences import Silences, arrived_again, segments_of
 from nfslat.wire.resends import Waits
 
 _LOSS_CODES = [code(one) for one in CHARGES if one in LOSSES]
@@ -77,9 +77,9 @@ def _only_overtaken(receiver: Decoded, sender: Decoded, way: I64, until_ns: I64)
     """
     if receiver.details.events_dropped or sender.details.events_dropped:
         return np.zeros(len(way), dtype=np.bool_)
-    filled_way, filled_ns, filled = filled_holes(receiver)
+    filled_way, filled_ns, filled, _ = segments_of(receiver, TcpEvent.OUT_OF_ORDER)
     # Sent again is what the sender's capture shows twice; late there, it was lost in front of the capture.
-    sent = Counter([*arrived_again(sender).tolist(), *filled_holes(sender)[2].tolist()])
+    sent = Counter([*arrived_again(sender).tolist(), *segments_of(sender, TcpEvent.OUT_OF_ORDER).number.tolist()])
     lost = sent - Counter(arrived_again(receiver).tolist())
     fillers: dict[tuple[int, int], list[int]] = {}
     for one, t_ns, seq in zip(filled_way.tolist(), filled_ns.tolist(), filled.tolist(), strict=True):
@@ -91,7 +91,9 @@ def _only_overtaken(receiver: Decoded, sender: Decoded, way: I64, until_ns: I64)
     return np.array(out, dtype=np.bool_)
 
 
-def overtaken_claims(pair: Pair, server: Decoded, client: Decoded, half_trips_ns: I64) -> Claims:
+def overtaken_claims(
+    pair: Pair, server: Decoded, client: Decoded, waits: tuple[Waits, Waits], half_trips_ns: I64
+) -> Claims:
     """Messages that were complete only when bytes of them came that others had overtaken: what they were late by."""
     claims = []
     for is_reply, receiver, sender, part in ((0, server, client, "call_net"), (1, client, server, "reply_net")):
@@ -100,6 +102,7 @@ def overtaken_claims(pair: Pair, server: Decoded, client: Decoded, half_trips_ns
         again = (
             _touched(pair, names[0], receiver, is_reply, (Again.REPEATED,)),
             _touched(pair, names[1], sender, is_reply, tuple(Again)),
+            waits[is_reply].row[~waits[is_reply].by_rpc],
         )
         row = np.setdiff1d(late, np.concatenate(again))
         if len(row):

@@ -93,7 +93,9 @@ def bandwidth_claims(
     claims: list[Claims] = []
     plateaus: list[Plateau] = []
     for part, name in (("call_net", "server"), ("reply_net", "client")):
-        late = np.setdiff1d(np.flatnonzero(net_ns[part] >= half_trips_ns + _LATE_NS), lost[part])
+        is_late = net_ns[part] - half_trips_ns >= _LATE_NS
+        is_late[lost[part]] = False
+        late = np.flatnonzero(is_late)
         if not len(late):
             continue
         receiver = sides[name]

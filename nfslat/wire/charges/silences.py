@@ -84,8 +84,7 @@ def held_acks_ns(of: Silences) -> I64:
 
 def arrived_again(side: Decoded) -> I64:
     """TCP sequence numbers at which segments began whose bytes this side had seen before."""
-    events = side.details.events
-    return _keys_and_numbers(side, events.take(events.kind == TcpEvent.RETRANSMISSION))[1]
+    return segments_of(side, TcpEvent.RETRANSMISSION).number
 
 
 class CameAgain(NamedTuple):
@@ -121,11 +120,21 @@ def _counts(asked: I64, values: I64) -> I64:
     return np.searchsorted(values, asked, "right") - np.searchsorted(values, asked, "left")
 
 
-def filled_holes(side: Decoded) -> tuple[I64, I64, I64]:
-    """Connection times 2 plus direction, time, and first TCP sequence number, of segments that filled holes."""
+class SegmentsOf(NamedTuple):
+    """Segments that a side shows as one kind of event."""
+
+    way: I64  # connection times 2, plus direction
+    t_ns: I64
+    number: I64  # first TCP sequence number; -1 where that is not known
+    bytes: I64
+
+
+def segments_of(side: Decoded, kind: TcpEvent) -> SegmentsOf:
+    """Those of `kind`, in capture order."""
     events = side.details.events
-    late = events.take(events.kind == TcpEvent.OUT_OF_ORDER)
-    return late.conn.astype(np.int64) * 2 + late.direction, late.t_ns, _keys_and_numbers(side, late)[1]
+    some = events.take(events.kind == kind)
+    way = some.conn.astype(np.int64) * 2 + some.direction
+    return SegmentsOf(way, some.t_ns, _keys_and_numbers(side, some)[1], some.value)
 
 
 def _keys_and_numbers(side: Decoded, table: Pauses | TcpEvents) -> tuple[I64, I64]:
