@@ -456,6 +456,11 @@ class _Pauses(Protocol):
     @property
     def begin_ns(self) -> _I64: ...
 
+RTO_MIN_NS: int
+"""Of Linux and FreeBSD, the shortest retransmission timeout; RFC 6298 has a second."""
+DELAYED_ACK_NS: tuple[int, int]
+"""How long an ACK is delayed by a timer, from and to."""
+
 def shared_packets(
     captures: tuple[_Packets, _Packets], firsts: tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]]
 ) -> list[tuple[int, int, bool, int]]:
@@ -482,7 +487,7 @@ def passage(
     """`nfslat.tcp.passage`: packets of either capture by what became of them; bytes, bytes sent, lost, missed, surplus,
     and packets that came late; rows of the sender's that were sent again for nothing."""
 
-def classify(pauses: _Pauses, rtt_min_ns: _I64, mss: _I64, sender_rtt_ns: _I64, jitter_ns: int) -> _I8:
+def classify(pauses: _Pauses, rtt_min_ns: _I64, mss: _I64, sender_rtt_ns: _I64) -> _I8:
     """`nfslat.wire.stalls.classify`."""
 
 def told_windows(pauses: _Pauses) -> _I64:

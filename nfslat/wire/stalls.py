@@ -25,11 +25,8 @@ from nfslat.kernels.compiled import native
 from nfslat.model.details import Pauses
 from nfslat.model.protocol import NULL
 from nfslat.model.tables import I8, I64
-from nfslat.model.units import NS_PER_MS
 
-RTO_MIN_NS = 200 * NS_PER_MS  # Linux and FreeBSD; Solaris has 400, RFC 6298 a second: there all the more
-DELAYED_ACK_NS = (30 * NS_PER_MS, 550 * NS_PER_MS)  # 40 ms, a tick early, to 500 (RFC 1122), a tick late
-
+RTO_MIN_NS, DELAYED_ACK_NS = native.RTO_MIN_NS, native.DELAYED_ACK_NS
 timer_ms, timers_ms = native.timer_ms, native.timers_ms
 
 
@@ -38,19 +35,11 @@ def silence_ns(pauses: Pauses) -> I64:
     return np.where(pauses.begin_ns == NULL, 0, pauses.end_ns - pauses.begin_ns)
 
 
-def classify(
-    pauses: Pauses,
-    *,
-    rtt_min_ns: int | I64,
-    mss: int | I64,
-    sender_rtt_ns: int | I64 = NULL,
-    jitter_ns: int = 0,
-) -> I8:
+def classify(pauses: Pauses, *, rtt_min_ns: int | I64, mss: int | I64, sender_rtt_ns: int | I64 = NULL) -> I8:
     """The cause of each pause, as `causes.code`. Round trips as above, in ns, and the MSS in bytes: one for
-    all rows or one a row, NULL where it is not known. `jitter_ns`: how much later than the shortest way to the sender
-    and back takes an answer may come, where `pauses` were put into the sender's view by that way."""
+    all rows or one a row, NULL where it is not known."""
     rtt, most, far = (np.broadcast_to(np.asarray(of, np.int64), len(pauses)) for of in (rtt_min_ns, mss, sender_rtt_ns))
-    return native.classify(pauses, rtt, most, far, jitter_ns)
+    return native.classify(pauses, rtt, most, far)
 
 
 def with_windows(pauses: Pauses) -> Pauses:

@@ -135,11 +135,10 @@ fn classify<'py>(
     rtt_min_ns: In<'py, i64>,
     mss: In<'py, i64>,
     sender_rtt_ns: In<'py, i64>,
-    jitter_ns: i64,
 ) -> PyResult<Out<'py, i8>> {
     let rows = pauses.rows()?;
     let (rtt_ns, mss, far_ns) = (rtt_min_ns.as_array(), mss.as_array(), sender_rtt_ns.as_array());
-    let known = |row| Known { rtt_ns: rtt_ns[row], far_ns: far_ns[row], mss: mss[row], jitter_ns };
+    let known = |row| Known { rtt_ns: rtt_ns[row], far_ns: far_ns[row], mss: mss[row], jitter_ns: 0 };
     Ok(column(py, stalls::classify(&rows, known).into_iter().map(|cause| cause as i8).collect()))
 }
 
@@ -182,18 +181,18 @@ fn progress<'py>(py: Python<'py>, one: Stream<'py>) -> PyResult<[Out<'py, i64>; 
     Ok([rows, t_ns, low, high, acked_row, acked_ns].map(|one| column(py, one)))
 }
 
-/// Places in `rows` (`nfslat.tcp.progress.never_seen`).
+/// Places in `rows` of what was sent again though it was never seen (`nfslat.tcp.packets.Kind`).
 #[pyfunction]
 fn never_seen<'py>(py: Python<'py>, packets: Packets<'py>, rows: In<'py, i64>) -> PyResult<Out<'py, i64>> {
     Ok(column(py, streams::never_seen(&packets.view()?, rows.as_slice()?)))
 }
 
+/// Fields of `nfslat.tcp.floors.Samples`.
+type Sampled<'py> = (Out<'py, i64>, Out<'py, i64>, Out<'py, i64>, i64, i64);
+
 /// `nfslat.tcp.floors.Samples`.
 #[pyfunction]
-fn samples<'py>(
-    py: Python<'py>,
-    one: Stream<'py>,
-) -> PyResult<(Out<'py, i64>, Out<'py, i64>, Out<'py, i64>, i64, i64)> {
+fn samples<'py>(py: Python<'py>, one: Stream<'py>) -> PyResult<Sampled<'py>> {
     let view = one.view()?;
     let found = py.detach(|| streams::samples(&view));
     let (sent, covered, rtt_ns) = (column(py, found.sent), column(py, found.covered), column(py, found.rtt_ns));
@@ -277,6 +276,9 @@ fn same_packets<'py>(
     Ok((column(py, found.0), column(py, found.1)))
 }
 
+/// Packets of either capture by what became of them, sums of bytes, and rows of what was sent again for nothing.
+type Passed<'py> = ([[i64; 6]; 2], [i64; 6], Out<'py, i64>);
+
 /// What `nfslat.tcp.passage.passage` makes of both captures of a direction.
 #[pyfunction]
 #[pyo3(signature = (captures, ways, same, ran, shift, sender, half_trip_ns))]
@@ -290,7 +292,7 @@ fn passage<'py>(
     shift: i64,
     sender: usize,
     half_trip_ns: i64,
-) -> PyResult<([[i64; 6]; 2], [i64; 6], Out<'py, i64>)> {
+) -> PyResult<Passed<'py>> {
     let side = |at: usize, shift: i64| -> PyResult<passages::Side<'_>> {
         Ok(passages::Side {
             rows: captures[at].view()?,
@@ -323,6 +325,8 @@ fn late_acks<'py>(
 }
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("RTO_MIN_NS", stalls::RTO_MIN_NS)?;
+    module.add("DELAYED_ACK_NS", stalls::DELAYED_ACK_NS)?;
     module.add_function(wrap_pyfunction!(shared_packets, module)?)?;
     module.add_function(wrap_pyfunction!(same_packets, module)?)?;
     module.add_function(wrap_pyfunction!(passage, module)?)?;

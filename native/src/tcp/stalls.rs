@@ -6,7 +6,9 @@ use crate::waits::{Ended, Pause, Went};
 
 const MS: i64 = 1_000_000;
 const NULL: i64 = -1;
+/// Linux and FreeBSD; Solaris has 400, RFC 6298 a second: there all the more.
 pub const RTO_MIN_NS: i64 = 200 * MS;
+/// 40 ms, a tick early, to 500 (RFC 1122), a tick late.
 pub const DELAYED_ACK_NS: (i64, i64) = (30 * MS, 550 * MS);
 /// An answer to what was heard comes within so much: a wake-up of a busy or virtual host.
 pub const AT_ONCE_NS: i64 = 2 * MS;

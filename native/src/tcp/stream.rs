@@ -231,7 +231,7 @@ fn tainted(one: &View<'_>, again: impl Iterator<Item = usize>) -> Vec<i64> {
     change
 }
 
-/// Rows of what was sent again although it had arrived (`nfslat.tcp.stream.needless`). `near_ns` and `far_ns`: from the
+/// Rows of what was sent again although it had arrived (`nfslat.tcp.shared`). `near_ns` and `far_ns`: from the
 /// capture to the receiver and to the sender, and back; -1 where it is not known.
 pub fn needless(one: &View<'_>, near_ns: i64, far_ns: i64) -> Vec<i64> {
     let packets = &one.packets;
