@@ -36,7 +36,7 @@ def _parts(found: Correlation, count: int, monkeypatch: pytest.MonkeyPatch, tool
 
 def _both(part: dissect.Part, tools: Tools, place: Path) -> list[tuple[dissect.Message | None, dissect.Message | None]]:
     """Each message as it is seen in the whole file, and in what is cut out of it."""
-    read = dissect._Read.of(part)
+    read = dissect._Reading.of(part)
     seen = dissect._shown(part, read, tools), dissect._shown_by_cut(part, tools, place)
     return [
         tuple(next((some[key] for at in frames if (key := (part.file, at, which)) in some), None) for some in seen)

@@ -30,7 +30,7 @@ class Steps(NamedTuple):
 
     @classmethod
     def of(cls, xids: U32) -> Steps:
-        """Of one XID at least, in any order."""
+        """The steps of `xids`, which are one at least and in any order."""
         return cls(*native.xid_steps(np.ascontiguousarray(xids), _LARGEST_GAP))
 
 

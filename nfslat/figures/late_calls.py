@@ -46,8 +46,8 @@ def late_ns(c: Analysis) -> I64 | None:
 def late_calls(
     c: Analysis, rows: I64, by_op: Sequence[MatchedRow], own_ns: I64, how_late: Callable[[], I64 | None]
 ) -> LateCalls | None:
-    """Of the matched ops `rows`. Looked for only where data take long in the server: in one of `by_op`. `own_ns` are
-    `in_thread_ns`.
+    """Late calls among the matched ops `rows`. They are looked for only where data take long in the server: in one of
+    `by_op`. `own_ns` are `in_thread_ns`.
 
     `how_late` gives `late_ns`, which is found once for all who ask."""
     data = [row for row in by_op if row.op in STORAGE_OPS]

@@ -31,7 +31,7 @@ _LIGHT = IN_MEMORY_OPS - {"LOOKUP", "OPEN"}
 
 
 def slow_ops_of(c: Analysis, rows: I64, own_ns: I64, how_late: Callable[[], I64 | None]) -> SlowOps | None:
-    """Of the matched ops `rows`, in ascending order; how they come is seen in those of all. `own_ns` are
+    """Slow ops among the matched ops `rows`, in ascending order; how they come is seen in those of all. `own_ns` are
     `in_thread_ns`; `how_late`: see `late_calls`."""
     some = _some(rows)
     if not len(rows) or not _may_be(own_ns[some], c.client_srt_ns[some]):

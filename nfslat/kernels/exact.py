@@ -17,13 +17,13 @@ Sums = npt.NDArray[Any]  # of int64, or of Python's integers
 
 
 def exact_sum(values: I32 | I64) -> int:
-    """The sum."""
+    """The sum of `values`, exact at any size."""
     (total,) = exact_sums(None, values, 1).tolist()
     return int(total)
 
 
 def largest_magnitude(values: Sums) -> int:
-    """0 of nothing."""
+    """The largest of `values` without its sign; 0 where there are none."""
     return max(int(values.max()), -int(values.min())) if len(values) else 0
 
 

@@ -103,14 +103,14 @@ def dissect(parts: Sequence[Part], tools: Tools) -> dict[tuple[File, int, Wanted
         left = [part for part in map(_without, parts, shown) if part.messages]
         if left:
             tools = checked(tools)
-            shown += pool.map(lambda part: _shown(part, _Read.of(part), tools), left)
+            shown += pool.map(lambda part: _shown(part, _Reading.of(part), tools), left)
     return {key: message for some in shown for key, message in some.items()}
 
 
 _Shown = dict[tuple[File, int, Wanted], Message]
 
 
-class _Read(Record, eq=False):
+class _Reading(Record, eq=False):
     """What tshark reads: a file, how it puts messages together there, and the number of each packet in the file that it
     was cut out of; None: it is that file."""
 
@@ -119,15 +119,15 @@ class _Read(Record, eq=False):
     numbers: U32 | None = None
 
     @classmethod
-    def of(cls, part: Part) -> _Read:
-        """All of the file. What was read with reassembly must be read with it again; the native engine sees what tshark
+    def of(cls, part: Part) -> _Reading:
+        """The whole file. What was read with reassembly must be read with it again; the native engine sees what tshark
         sees at its best."""
         side = part.side
         otherwise = Reassembly.OFF if side.source.snaplen else Reassembly.ANY_ORDER
         return cls(part.file.path, side.decoded.reassembly or otherwise)
 
     def number(self, frame: int) -> int:
-        """Of the packet in the file; 0 or less, as Wireshark has it, where there is none."""
+        """The number of the packet in the file; 0 or less, as Wireshark has it, where there is none."""
         return frame if self.numbers is None or not 0 < frame <= len(self.numbers) else int(self.numbers[frame - 1])
 
 
@@ -137,11 +137,11 @@ def _shown_by_cut(part: Part, tools: Tools, place: Path) -> _Shown:
     numbers = cut(part.side, part.file, {xid for (xid, _), _ in part.messages}, frames, place)
     if numbers is None:
         return {}
-    whole = _Read.of(part).reassembly
+    whole = _Reading.of(part).reassembly
     # What is missing between two messages must not be waited for.
     reassembly = Reassembly.IN_ORDER if whole is Reassembly.ANY_ORDER else whole
     try:
-        return _shown(part, _Read(place, reassembly, numbers), tools)
+        return _shown(part, _Reading(place, reassembly, numbers), tools)
     except ToolError:
         return {}
 
@@ -149,7 +149,7 @@ def _shown_by_cut(part: Part, tools: Tools, place: Path) -> _Shown:
 def _without(part: Part, shown: _Shown) -> Part:
     """What is left: messages that are shown in none of their frames. There are none where each segment is dissected for
     itself, unless nothing is shown at all."""
-    if shown and _Read.of(part).reassembly is Reassembly.OFF:
+    if shown and _Reading.of(part).reassembly is Reassembly.OFF:
         return Part(part.side, part.file, ())
     left = [
         (which, frames)
@@ -159,7 +159,7 @@ def _without(part: Part, shown: _Shown) -> Part:
     return Part(part.side, part.file, left)
 
 
-def _shown(part: Part, read: _Read, tools: Tools) -> _Shown:
+def _shown(part: Part, read: _Reading, tools: Tools) -> _Shown:
     out: _Shown = {}
     wanted: dict[int, set[tuple[int, Wanted]]] = defaultdict(set)
     for which, frames in part.messages:
@@ -178,7 +178,7 @@ def _shown(part: Part, read: _Read, tools: Tools) -> _Shown:
     return out
 
 
-def _packets(name: str, read: _Read, frames: list[int], tools: Tools) -> Generator[Any, None, None]:
+def _packets(name: str, read: _Reading, frames: list[int], tools: Tools) -> Generator[Any, None, None]:
     """pyshark's packets for `frames`, in file order."""
     # A loop of our own: pyshark would else ask for the thread's and install a child watcher, which is deprecated in
     # Python 3.12, gone in 3.14, and impossible outside the main thread.
@@ -205,7 +205,7 @@ def _packets(name: str, read: _Read, frames: list[int], tools: Tools) -> Generat
 
 
 class _Capture(pyshark.FileCapture):  # type: ignore[misc]  # pyshark has no annotations
-    def __init__(self, read: _Read, frames: list[int], tools: Tools, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, read: _Reading, frames: list[int], tools: Tools, loop: asyncio.AbstractEventLoop) -> None:
         self._tools, self._may = tools, tools.may([read.path])
         self.process: _Process | None = None
         super().__init__(
@@ -314,7 +314,7 @@ class _TreeParser(tshark_xml.TsharkXmlParser):  # type: ignore[misc]  # pyshark 
         return made
 
 
-def _message(packet: Any, frame: int, which: Wanted, read: _Read) -> Message | None:
+def _message(packet: Any, frame: int, which: Wanted, read: _Reading) -> Message | None:
     """The message with `xid` among those of the frame, which can hold several."""
     protos = list(packet.tree.iterchildren("proto"))
     xid, is_reply = which
@@ -345,7 +345,7 @@ def _end(rpc: Any) -> float:
     return int(rpc.get("pos")) + sum(4 + length for length in lengths) if lengths else float("inf")
 
 
-def _lines(element: Any, depth: int, read: _Read) -> Iterator[Line]:
+def _lines(element: Any, depth: int, read: _Reading) -> Iterator[Line]:
     """An element and what is below it, without what Wireshark hides."""
     if element.get("hide") == "yes":
         return
@@ -358,7 +358,7 @@ def _lines(element: Any, depth: int, read: _Read) -> Iterator[Line]:
         yield from _lines(child, depth + 1, read)
 
 
-def _summary(packet: Any, captured: int, length: int, read: _Read) -> Iterator[str]:
+def _summary(packet: Any, captured: int, length: int, read: _Reading) -> Iterator[str]:
     """What carried the message: time and length of the frame, addresses, and the transport."""
     seconds, _, fraction = str(packet.sniff_timestamp).partition(".")
     when = datetime.fromtimestamp(int(seconds), UTC)

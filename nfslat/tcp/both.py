@@ -40,7 +40,7 @@ class Pair:
 
     @cached_property
     def same(self) -> tuple[tuple[I64, I64], tuple[I64, I64]]:
-        """Of each direction, rows of the conversation in either trace, of the packets that are in both."""
+        """For each direction, rows of the conversation in either trace, of the packets that are in both."""
         return (
             same_packets(self._traces, self.rows, self.is_turned, 0),
             same_packets(self._traces, self.rows, self.is_turned, 1),

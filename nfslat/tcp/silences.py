@@ -31,7 +31,7 @@ class Silences(Record, eq=False):
 
 
 def silences(one: Stream, floors: Floors, mss: int | None, needless: I64) -> Silences:
-    """All silences of one sender. `mss`: a full segment's bytes, None where that is not known; `needless`: rows, in
+    """The silences of one sender. `mss`: a full segment's bytes, None where that is not known; `needless`: rows, in
     order, of what was sent again though it had arrived."""
     way, talk = one.direction, one.talk
     ways_ns = floors.near_ns(way), floors.far_ns(way), floors.shift_ns(way), floors.whole_ns

@@ -76,7 +76,7 @@ def retrans_waits_ns(
 
 
 def _sent_long_after(server: Decoded, client: Decoded, places: I32, matched: Matched, known: I64) -> tuple[I64, I64]:
-    """Of replies but for those in `known`: places of those of which bytes came late that the server had sent again, and
+    """The places of replies, but for those in `known`, of which bytes came late that the server had sent again, and
     when it had. A window hands on its ops some seconds after its end, so that only the connection tells what is sent
     again later; `places` are of the client's ops."""
     resent = client.details.resent

@@ -44,7 +44,7 @@ def datum(axis: Spec, value: float) -> Spec:
 
 
 def px(pixels: float) -> Spec:
-    """A place in pixels."""
+    """A place of a chart, in pixels."""
     return {"value": pixels}
 
 

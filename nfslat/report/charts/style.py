@@ -128,7 +128,7 @@ _SPOKEN = (
 
 
 def log_ticks(low: float, high: float, **more: Any) -> Spec:
-    """Of an axis of latency from `low` to `high` ms: a label a decade, or more where there are few."""
+    """The labels of an axis of latency from `low` to `high` ms: a label a decade, or more where there are few."""
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1,) if len(exponents) > 4 else (1, 2, 5)
     # 10.0**-3 * 5 is not 0.005; what is read from the text is.

@@ -60,7 +60,7 @@ def stack_section(stack: Sequence[StackRow]) -> Iterator[Block]:
 
 
 def stack_blocks(rows: Sequence[StackRow], **how: Any) -> Iterator[Block]:
-    """One block of it."""
+    """One of the blocks of the section."""
     yield Title("Latency stack, mean ms" + ("" if rows[0].op == "all" else f": {shorten(rows[0].op, 40)}"))
     yield table(zip(rows, stacked(rows), strict=True), STACK, **how)
 

@@ -60,7 +60,7 @@ class Clock(Record):
 
     @property
     def until(self) -> Tip:
-        """Of the end of what has a begin."""
+        """The channel for the end of what has a begin."""
         return ("to", f"until, {self.unit}", ",.9~r")
 
 
@@ -72,13 +72,13 @@ class TimeBoard(Board, kw_only=True):
     def graph(
         self, title: str, axis: str, domain: Sequence[float], keys: Sequence[Entry], ticks: Spec, **scale: Any
     ) -> Lane:
-        """A lane of points."""
+        """A lane of a chart, with points."""
         ticks = {"tickCount": 5, "grid": True, **ticks}
         return self.lane(visible(title), axis, domain, _LANE_PX, ticks, keys, **scale)
 
 
 def board_of(graphs: Graphs) -> TimeBoard:
-    """An empty one."""
+    """A lane that has no data."""
     clock = Clock(graphs)
     return TimeBoard(clock.x, clock=clock)
 

@@ -126,7 +126,7 @@ class SegmentsOf(NamedTuple):
 
 
 def segments_of(side: Decoded, kind: TcpEvent) -> SegmentsOf:
-    """Those of `kind`, in capture order."""
+    """The rows of `kind`, in capture order."""
     events = side.details.events
     some = events.take(events.kind == kind)
     way = some.conn.astype(np.int64) * 2 + some.direction
