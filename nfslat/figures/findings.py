@@ -240,7 +240,10 @@ def _arrived_again(c: Analysis) -> int:
         return 0
     far, calls = (c.server, c.matched.server) if c.inferred.side == "server" else (c.client, c.matched.client)
     resent = far.decoded.details.resent
-    return len(np.intersect1d(resent.op[resent.is_reply == int(far is c.client)], calls))
+    is_matched = np.zeros(len(far.ops), dtype=np.bool_)
+    is_matched[calls] = True
+    again = np.unique(resent.op[resent.is_reply == int(far is c.client)])
+    return int(np.count_nonzero(is_matched[again]))
 
 
 def _lost_share(side: Side) -> float:

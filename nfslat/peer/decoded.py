@@ -46,6 +46,8 @@ def came_twice(talks: Sequence[Segments]) -> I32:
     for talk in talks:
         tells = np.flatnonzero(talk.marks & TWICE)
         again = np.flatnonzero((talk.marks & AGAIN != 0) & (talk.size > 1)) if len(tells) else tells
+        if not len(again):
+            continue
         back, end = talk.marks & BACK, talk.seq[again] + talk.size[again]
         heard_ns = np.full(len(again), np.iinfo(np.int64).max)
         acked = np.full(len(talk), NULL)  # by plain ACKs of the same end in front of each segment

@@ -79,9 +79,10 @@ def size_limits_of_one(ops: Ops, near: str, talks: Sequence[Segments], twice: I3
     limits = []
     for talk in talks:
         again = talk.seq[talk.marks & AGAIN != 0]
-        mine = np.intersect1d(talk.frame, frames)
-        # As nearly always: what follows looks at all segments.
-        if np.unique(again, return_counts=True)[1].max(initial=0) < _TRIES - 1 or not len(mine):
+        if np.unique(again, return_counts=True)[1].max(initial=0) < _TRIES - 1:
+            continue  # as nearly always: what follows looks at all segments
+        mine = talk.frame[np.isin(talk.frame, frames)]
+        if not len(mine):
             continue
         back = int(talk.marks[np.searchsorted(talk.frame, mine[0])] & BACK)
         limits.append(_of_way(way, _sent(talk, back, 0, 0), partial(_fates, talk, back, twice)))
