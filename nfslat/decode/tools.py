@@ -67,18 +67,18 @@ def located_tools(scratch: Path) -> Tools:
 
     Raises ``ToolError`` where one of them is missing.
     """
-    paths = []
+    paths: dict[str, Any] = {}
     for name in ("tshark", "capinfos", "editcap", "mergecap"):
         found = shutil.which(name)
         if found is None:
             raise ToolError(f"{name} (of Wireshark) was not found; {_INSTALL}")
-        paths.append(found)
+        paths[name] = found
     configuration = scratch / "wireshark"
     configuration.mkdir()
     environment = {key: value for key, value in os.environ.items() if not key.startswith("WIRESHARK_")}
     # An empty personal configuration: no coloured, renamed or decoded-as surprises from the user's own profile.
     environment |= {"WIRESHARK_CONFIG_DIR": os.fspath(configuration), "LC_ALL": "C.UTF-8", "TZ": "UTC"}
-    return Tools(*paths, "", environment)
+    return Tools(**paths, version="", environment=environment)
 
 
 def checked(tools: Tools) -> Tools:

@@ -120,14 +120,14 @@ class _Read(Record, eq=False):
 
     @classmethod
     def of(cls, part: Part) -> _Read:
-        """All of the file. What was read with reassembly must be read with it again; the native engine sees what tshark
+        """The whole file. What was read with reassembly must be read with it again; the native engine sees what tshark
         sees at its best."""
         side = part.side
         otherwise = Reassembly.OFF if side.source.snaplen else Reassembly.ANY_ORDER
         return cls(part.file.path, side.decoded.reassembly or otherwise)
 
     def number(self, frame: int) -> int:
-        """Of the packet in the file; 0 or less, as Wireshark has it, where there is none."""
+        """The number of a packet in the file; 0 or less, as Wireshark has it, where there is none."""
         return frame if self.numbers is None or not 0 < frame <= len(self.numbers) else int(self.numbers[frame - 1])
 
 
