@@ -352,7 +352,7 @@ class _Spans:
 
 
 def _of_cells(before: str, cells: Cells, usual: int | None) -> _Piece:
-    """Nothing where they are null or `usual`."""
+    """The cells of a column; nothing stands where they are null or `usual`."""
     labels, values, null = cells.labels, cells.values, cells.null
     if usual is not None:
         is_usual = values == usual if labels is None else np.array([one == usual for one in labels] or [True])[values]

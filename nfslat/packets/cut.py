@@ -37,7 +37,7 @@ class _Messages(Record):
 
     @classmethod
     def of(cls, side: Side, xids: I64) -> _Messages:
-        """The wanted connections: those with messages of `xids`."""
+        """Messages of the connections on which some have `xids`: these are wanted."""
         ops, loose, count = side.ops, side.decoded.loose, len(side.ops)
         conn = np.concatenate([ops.conn, ops.conn, loose.conn]).astype(np.int64)
         is_wanted = np.isin(np.concatenate([ops.xid, ops.xid, loose.xid]), xids)
