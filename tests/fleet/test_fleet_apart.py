@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+import msgspec
 import numpy as np
 import pytest
 import wire
@@ -306,9 +307,7 @@ def test_a_table_that_is_new_is_none_that_is_lost(parts: Apart, monkeypatch: pyt
     from nfslat.decode import merge_tables
 
     two = [part for _, part in parts.hosts[:2]]
-    new = dataclasses.make_dataclass(
-        "New", [("more", Slots, dataclasses.field(default=None))], bases=(Details,), frozen=True
-    )
+    new = msgspec.defstruct("New", [("more", Slots | None, None)], bases=(Details,), frozen=True)
     with monkeypatch.context() as context:
         context.setattr(merge_tables, "Details", new)
         with pytest.raises(TypeError, match=r"Details: no way to merge \['more'\]"):
