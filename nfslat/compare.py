@@ -99,7 +99,6 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
     d = side.decoded
     taken_at = side.source.bundle.side if side.source.bundle else None  # else the packets tell
     sample, again = sampled(d.segments), came_twice(d.segments)
-    limits = {near: size_limits_of_one(d.ops, near, d.segments, again) for near in ("server", "client")}
     twice, answered_ns = incomplete_replies(d.ops, d.details.events)
     asked, tick = ~d.ops.spread(is_reverse(d.ops)), side.tick
     if is_coarse(tick, float((d.ops.t3 - d.ops.t0)[asked].mean()) if asked.any() else 0.0, alone=True):
@@ -107,6 +106,7 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
     else:
         answered = as_answered(d.ops, twice, answered_ns) if len(twice) else d.ops
         found = infer(answered, asked, d.segments, taken_at, dated_frames(d))
+    limits = () if isinstance(found, str) else size_limits_of_one(d.ops, found.inferred.near, d.segments, again)
     d.segments[:] = sample
     if isinstance(found, str):
         give_back()
@@ -130,7 +130,7 @@ def infer_other(side: Side, *, filters: Filters, srt: str) -> Correlation | str:
         inferred=found.inferred,
         own={near: own} if own else {},
         ticks={near: tick} if tick.ns else {},
-        size_limits=limits[near],
+        size_limits=limits,
     )
 
 

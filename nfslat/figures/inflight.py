@@ -74,10 +74,11 @@ def server_in_flight(
 ) -> model.ServerInFlight:
     """Figures of the server; means are over the ops in `rows`, whose mean server SRT is `server_ms`."""
     threads = load.threads
-    columns = load.queue_ns, load.queue_with_least_ns, load.queue_with_most_ns
-    # Without a limit they are one column.
-    means = {id(column): mean_queue_ms(load, column, rows) for column in {id(one): one for one in columns}.values()}
-    queue, least, most = (means[id(column)] for column in columns)
+    queue = mean_queue_ms(load, load.queue_ns, rows)
+    least, most = (
+        queue if column is load.queue_ns else mean_queue_ms(load, column, rows)  # without a limit all are one column
+        for column in (load.queue_with_least_ns, load.queue_with_most_ns)
+    )
     return model.ServerInFlight(
         server=load.jobs.server,
         servers=load.jobs.servers,
